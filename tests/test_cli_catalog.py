@@ -204,17 +204,17 @@ def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
 def test_a_shell_completes_tables(run, tmp_path, monkeypatch):
     run("create", "db.trips", "--column", "id INT")
 
-    def completed(typed, warehouse=tmp_path / "w"):
+    def complete(typed, warehouse=tmp_path / "w"):
         words = f"paimon-assets -w {warehouse} read {typed}"
         monkeypatch.setenv("_PAIMON_ASSETS_COMPLETE", "bash_complete")
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", "4")
         return CliRunner().invoke(main, [], prog_name="paimon-assets").output.split()
 
-    assert completed("d") == ["plain,db.t", "plain,db.trips"]
-    assert completed("db.tr") == ["plain,db.trips"]
-    assert completed("x") == []
-    assert completed("db.", "nowhere://w") == []
+    assert complete("d") == ["plain,db.t", "plain,db.trips"]
+    assert complete("db.tr") == ["plain,db.trips"]
+    assert complete("x") == []
+    assert complete("db.", "nowhere://w") == []
 
 
 def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def run(tmp_path, invoke):
-    def confirmed(*arguments, **more):
+    def confirm(*arguments, **more):
         yes = ["--yes"] if arguments[0] in ("delete", "update") else []
         return invoke(*arguments, *yes, **more)
 
@@ -17,7 +17,7 @@ def run(tmp_path, invoke):
     path = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"id": [1, 2, 3], "name": ["a", None, "c"]}), path)
     invoke("write", "db.t", str(path))
-    return confirmed
+    return confirm
 
 
 def test_rows_are_counted_deleted_and_updated(run):

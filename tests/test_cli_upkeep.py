@@ -124,7 +124,7 @@ def test_snapshots_expire_after_a_question(run):
 
 
 def test_snapshots_before_one_expire_and_no_other(run):
-    def expired(*arguments):
+    def expire(*arguments):
         done = json.loads(run("expire", "db.t", "--yes", "--json", *arguments))
         counts = {line["task"]: line["count"] for line in done}
         rows = json.loads(run("snapshots", "db.t", "--json"))
@@ -132,9 +132,9 @@ def test_snapshots_before_one_expire_and_no_other(run):
 
     assert "99" in run("expire", "db.t", "--before", "99", "--yes", code=3)
     assert "--keep" in run("expire", "db.t", "--before", "2", "--keep", "1", code=2)
-    assert expired("--before", "1") == (0, [1, 2, 3])
-    assert expired("--before", "2", "--option", "snapshot.num-retained.min=3") == (1, [2, 3])
-    assert expired("--before", "3", "--option", "snapshot.expire.limit=1") == (1, [3])
+    assert expire("--before", "1") == (0, [1, 2, 3])
+    assert expire("--before", "2", "--option", "snapshot.num-retained.min=3") == (1, [2, 3])
+    assert expire("--before", "3", "--option", "snapshot.expire.limit=1") == (1, [3])
     assert "1" in run("expire", "db.t", "--before", "1", "--yes", code=3)
 
 
@@ -198,18 +198,18 @@ def test_results_are_shown_as_json(run):
 
 
 def test_new_rows_are_followed(run, tmp_path):
-    def followed(*arguments):
+    def follow(*arguments):
         said = run("follow", "db.t", "--once", "--columns", "id", *arguments)
         return [json.loads(line)["id"] for line in said.splitlines()]
 
-    assert followed() == []
-    assert sorted(followed("--from", "earliest")) == [0, 1, 1, 1, 1, 2]
-    assert sorted(followed("--from", "3", "--where", "id > 0")) == [1, 2]
+    assert follow() == []
+    assert sorted(follow("--from", "earliest")) == [0, 1, 1, 1, 1, 2]
+    assert sorted(follow("--from", "3", "--where", "id > 0")) == [1, 2]
     consumer = ("--consumer", "etl", "--from", "earliest")
-    assert len(followed(*consumer)) == 6
-    assert followed(*consumer) == []
+    assert len(follow(*consumer)) == 6
+    assert follow(*consumer) == []
     run("write", "db.t", str(tmp_path / "0.parquet"))
-    assert sorted(followed(*consumer)) == [0, 1]
+    assert sorted(follow(*consumer)) == [0, 1]
     assert "earliest, latest" in run("follow", "db.t", "--from", "here", code=2)
 
 

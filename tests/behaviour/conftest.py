@@ -16,7 +16,7 @@ from tests.testkit.tables import arrow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """An executor, and what it is given as rows."""
+    """An executor, and the form of its rows."""
 
     executor: Any
     as_rows: Callable[[pa.Table], Any]

@@ -1,4 +1,4 @@
-"""What every executor tells of what changed."""
+"""Every executor returns the same changes."""
 
 import pyarrow as pa
 import pytest

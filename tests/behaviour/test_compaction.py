@@ -10,7 +10,7 @@ from tests.testkit.tables import write
 WAITING = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false", "rowkind.field": "kind"}
 
 
-def filled(catalog, name, options, pieces=3, **settings):
+def fill_table(catalog, name, options, pieces=3, **settings):
     table = create(catalog, name, options, **settings)
     rng = np.random.default_rng(0)
     for _ in range(pieces):
@@ -27,9 +27,9 @@ def test_every_kind_of_compaction(new_catalog, request, executor):
             request.getfixturevalue("spark")
         )
     )
-    keyed = filled(new_catalog, "keyed", {"bucket": "2", "rowkind.field": "kind"})
-    waiting = filled(new_catalog, "waiting", {**WAITING, "postpone.default-bucket-num": "2"})
-    sorted_ = filled(new_catalog, "sorted", {}, keyed=False)
+    keyed = fill_table(new_catalog, "keyed", {"bucket": "2", "rowkind.field": "kind"})
+    waiting = fill_table(new_catalog, "waiting", {**WAITING, "postpone.default-bucket-num": "2"})
+    sorted_ = fill_table(new_catalog, "sorted", {}, keyed=False)
     plain, merged = rows_of(sorted_), rows_of(keyed)
     for table in (keyed, waiting):
         table.new_compaction_builder().with_strategy("full").with_parallelism(1).run(chosen)

@@ -1,4 +1,4 @@
-"""What every executor does the same."""
+"""Every executor does the same."""
 
 import datetime as dt
 from decimal import Decimal

@@ -22,8 +22,8 @@ class TwoDaysLater(SystemClock):
         return super().now_millis() + 2 * DAY_MS
 
 
-def kept(home, executor):
-    """Compact a copy of a table and do every task for it; what each did, and what is left."""
+def run_tasks(home, executor):
+    """Compact a copy of a table and run every task; return the reports and the remaining files."""
     table = open_table(str(home))
     done = table.new_compaction_builder().with_strategy("full").run(executor)
     store = table.refresh().new_read_builder().store
@@ -54,7 +54,7 @@ def test_both_do_the_same(new_catalog, spark, tmp_path):
     for name, chosen in (("embedded", EmbeddedExecutor(2)), ("spark", executor)):
         copy = tmp_path / name
         shutil.copytree(home, copy)
-        outcomes.append(kept(copy, chosen))
+        outcomes.append(run_tasks(copy, chosen))
     assert outcomes[0] == outcomes[1]
     counts = outcomes[0]["counts"]
     assert counts[MaintenanceTask.ANALYZE][0] == len(outcomes[0]["rows"])

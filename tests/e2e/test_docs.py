@@ -1,4 +1,4 @@
-"""Every page of docs/ runs from its first line to its last, as a person would who copies it.
+"""Every page of docs/ runs from its first line to its last, as a reader would copy it.
 
 Of a page's blocks, in their order, in one empty folder:
 
@@ -7,7 +7,7 @@ Of a page's blocks, in their order, in one empty folder:
     ```KIND title="a/file"     is written to the file
     anything else              is shown only: `console` installs, serves or needs a machine of yours
 
-What a page leaves out - a catalog, a table - is in `BEFORE`.
+The names that a page assumes - a catalog, a table - are in `BEFORE`.
 """
 
 import os

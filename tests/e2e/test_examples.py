@@ -1,4 +1,4 @@
-"""Each project of examples/ loads and does what its README says."""
+"""Each project of examples/ loads, and runs as in its README."""
 
 import datetime as dt
 import sys
@@ -32,7 +32,7 @@ def definitions(tmp_path, monkeypatch, request):
     del sys.modules["definitions"]
 
 
-def materialized(definitions, **arguments):
+def materialize_all(definitions, **arguments):
     assets = definitions.resolve_asset_graph().assets_defs
     return dg.materialize(assets, **arguments).success
 
@@ -52,7 +52,7 @@ def test_changes_that_land_out_of_order(definitions):
     noon = dt.datetime(2026, 1, 5, 12)
     land("2", (1, "paid", "+U", noon), (2, "new", "+I", noon))
     land("1", (1, "new", "-U", noon), (2, "draft", "+I", noon - dt.timedelta(hours=1)))
-    assert materialized(definitions)
+    assert materialize_all(definitions)
     rows = rows_of("shop.orders").sort_by("id")
     assert rows["status"].to_pylist() == ["paid", "new"]
     compaction = definitions.resolve_job_def("compaction_job")
@@ -63,8 +63,8 @@ def test_changes_that_land_out_of_order(definitions):
 def test_frames_of_days(definitions):
     for day in ("2026-01-02", "2026-01-03", "2026-01-03"):
         key = dg.AssetKey(["shop", "sales"])
-        assert materialized(definitions, partition_key=day, selection=[key])
-    assert materialized(definitions, selection=[dg.AssetKey(["shop", "large_sales"])])
+        assert materialize_all(definitions, partition_key=day, selection=[key])
+    assert materialize_all(definitions, selection=[dg.AssetKey(["shop", "large_sales"])])
     assert rows_of("shop.large_sales").to_pylist() == [{"shop": "us", "sales": 2, "amount": 40.0}]
 
 
@@ -74,7 +74,7 @@ def test_a_folder_that_becomes_a_table(definitions):
         Path(f"archive/year={year}").mkdir(parents=True)
         rows = pa.table({"id": [year], "amount": [1.5]})
         pq.write_table(rows, f"archive/year={year}/a.parquet")
-        assert materialized(definitions)
+        assert materialize_all(definitions)
     assert rows_of("shop.sales")["id"].to_pylist() == [2024, 2025]
     table = open_catalog("warehouse").get_table("shop.sales")
     [amount] = table.plan_alter([update_column_type("amount", "INT")]).columns

@@ -1,4 +1,4 @@
-"""The code of README and of docs/assets.md does what they say; README's links lead somewhere."""
+"""The code of README and of docs/assets.md runs as printed; README's links lead to files."""
 
 import ast
 import importlib

@@ -58,7 +58,7 @@ def ui(home: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def ingested(ui: Webserver) -> Any:
+def ingestion_run(ui: Webserver) -> Any:
     """The run that fills the flights table, with its checks."""
     config = "ops: {landing__flight_changes: {config: {every: 100, files: 3}}}"
     return ui.run("ingestion_job", config, [["landing", "flight_changes"], list(FLIGHTS)])
@@ -82,19 +82,21 @@ def test_every_launchpad_opens_with_a_config_that_is_valid(ui: Webserver):
         assert "no_such_op" in error["message"]
 
 
-def test_ingestion_shows_rows_columns_and_checks(ui: Webserver, home: Path, ingested: Any):
-    assert ingested.status == "SUCCESS", ingested.log()
-    _, shown = ingested.event("MaterializationEvent", *FLIGHTS)
+def test_ingestion_shows_rows_columns_and_checks(ui: Webserver, home: Path, ingestion_run: Any):
+    assert ingestion_run.status == "SUCCESS", ingestion_run.log()
+    _, shown = ingestion_run.event("MaterializationEvent", *FLIGHTS)
     rows = flights(home).new_read_builder().to_arrow().num_rows
     assert shown["dagster/row_count"] == rows > 3000
     assert (shown["paimon/files_ingested"], shown["paimon/snapshot_id"]) == (3, 1)
     assert [line["snapshot"] for line in shown["paimon/recent_snapshots"]] == [1]
-    assert ingested.checks() == dict.fromkeys(
+    assert ingestion_run.checks() == dict.fromkeys(
         ("overflow", "row_count", "schema", "source_overflow", "unique_key"), True
     )
 
 
-def test_a_compaction_shows_the_table_before_and_after(ui: Webserver, home: Path, ingested: Any):
+def test_a_compaction_shows_the_table_before_and_after(
+    ui: Webserver, home: Path, ingestion_run: Any
+):
     before = flights(home).latest_snapshot()
     form = "ops: {compact: {config: {tables: [demo.flights], strategy: full}}}"
     done = ui.run("compaction_job", form)
@@ -106,7 +108,9 @@ def test_a_compaction_shows_the_table_before_and_after(ui: Webserver, home: Path
     assert shown["paimon/picture"].startswith("![before, after](data:image/svg+xml;base64,")
 
 
-def test_losses_stop_a_change_and_harmless_changes_pass(ui: Webserver, home: Path, ingested: Any):
+def test_losses_stop_a_change_and_harmless_changes_pass(
+    ui: Webserver, home: Path, ingestion_run: Any
+):
     def evolve(column: str, new_type: str) -> Any:
         change = {"action": "updateColumnType", "fieldNames": [column], "newDataType": new_type}
         config = {"table": "demo.flights", "changes": [{**change, "keepNullability": True}]}
@@ -149,7 +153,9 @@ def test_a_folder_becomes_a_segment(ui: Webserver, home: Path):
     assert row == {"month": 8, "flight": 1}
 
 
-def test_maintenance_tells_each_table_and_passes_over_those_not_there(ui: Webserver, ingested: Any):
+def test_maintenance_tells_each_table_and_passes_over_those_not_there(
+    ui: Webserver, ingestion_run: Any
+):
     done = ui.run("maintenance_job", "ops: {maintain: {config: {dry_run: true}}}")
     assert done.status == "SUCCESS", done.log()
     text, shown = done.event("ObservationEvent", *FLIGHTS)
@@ -158,7 +164,7 @@ def test_maintenance_tells_each_table_and_passes_over_those_not_there(ui: Webser
     assert "Table demo.daily_delays is not there yet." in done.log()
 
 
-def test_schedules_and_sensors_answer_a_dry_run(ui: Webserver, ingested: Any):
+def test_schedules_and_sensors_answer_a_dry_run(ui: Webserver, ingestion_run: Any):
     for name in ("nightly_ingestion", "nightly_compaction", "nightly_maintenance"):
         tick = ui.ask(SCHEDULE, it={**LOCATION, "scheduleName": name})["scheduleDryRun"]
         found = tick["evaluationResult"]

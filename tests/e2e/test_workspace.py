@@ -1,4 +1,4 @@
-"""What `workspace.yaml` loads: whole, light, and what the UI will show of it."""
+"""`workspace.yaml` loads whole and light, with all that the UI shows."""
 
 import datetime as dt
 import json
@@ -96,7 +96,7 @@ print({key: type(value).__name__ for key, value in paimon.options.items()})
 
 
 def test_every_table_asset_has_its_pool_and_shows_its_address(defs: dg.Definitions):
-    """An asset of a table's columns has none: it does not disturb writers of others."""
+    """An asset of a table's columns has none: it disturbs no other writer."""
     for spec in defs.resolve_all_asset_specs():
         if spec.key.path[0] == "demo":
             assert spec.metadata["dagster/table_name"] == ".".join(spec.key.path[:2])
@@ -118,7 +118,7 @@ def test_schedules_and_sensors_are_shipped_stopped(defs: dg.Definitions):
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster, about itself
 def test_config_of_a_schedule_is_valid(defs: dg.Definitions):
-    """A dry run of each: the request is there, and its config is what the job takes."""
+    """A dry run of each: the request is there, and the job takes its config."""
     moment = dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
     for schedule in defs.schedules or ():
         assert isinstance(schedule, dg.ScheduleDefinition)

@@ -28,7 +28,7 @@ class Overlay(LocalFileIO):
 
     Args:
         path: Of the file.
-        data: What it holds.
+        data: Its content.
     """
 
     def __init__(self, path: Path, data: bytes) -> None:
@@ -47,7 +47,7 @@ class Overlay(LocalFileIO):
         return len(self._data) if local_path(path) == self._path else super().file_size(path)
 
 
-def mutated(rng: random.Random, data: bytes, *, same_size: bool = False) -> bytes:
+def mutate(rng: random.Random, data: bytes, *, same_size: bool = False) -> bytes:
     """Return bytes with one to four damages."""
     out = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
@@ -76,7 +76,7 @@ def mutated(rng: random.Random, data: bytes, *, same_size: bool = False) -> byte
     return bytes(out)
 
 
-def uncompressed(data: bytes) -> bytes:
+def uncompress(data: bytes) -> bytes:
     """Return an Avro file with its blocks as they are, so that damage meets the records."""
     blocks = _Blocks.of(io.BytesIO(data), len(data))
     parts = [encode_header(RecordSchema.of(blocks.schema), "null", blocks.sync)]
@@ -92,11 +92,11 @@ def forget_manifests() -> None:
 
 
 @contextmanager
-def only_typed(what: str) -> Iterator[None]:
+def only_typed(subject: str) -> Iterator[None]:
     """Let typed errors pass, and name whatever else is raised, or takes too long."""
 
     def stop(_signal: int, _frame: object) -> None:
-        raise TimeoutError(f"{what}: more than {_SECONDS} s")
+        raise TimeoutError(f"{subject}: more than {_SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, _SECONDS)
@@ -105,7 +105,7 @@ def only_typed(what: str) -> Iterator[None]:
     except PaimonError:
         pass
     except BaseException as error:
-        error.add_note(what)
+        error.add_note(subject)
         raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -154,5 +154,5 @@ def make_tables(root: Path) -> list[Path]:
         table.analyze()
         paths.append(Path(table.path))
         for path in paths[-1].glob("manifest/*"):
-            path.write_bytes(uncompressed(path.read_bytes()))
+            path.write_bytes(uncompress(path.read_bytes()))
     return paths

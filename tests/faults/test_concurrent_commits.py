@@ -1,4 +1,4 @@
-"""Four processes commit at the same moments: everything acknowledged is there, exactly once."""
+"""Four processes commit at the same time: each acknowledged commit is there once."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def test_no_acknowledged_commit_is_lost(
     primary_keys: tuple[str, ...], bucket: str, tmp_path: Path
 ) -> None:
     catalog = new_catalog_in(tmp_path, "d")
-    # Every round has one loser of all four tries; patience is not what is tested.
+    # Every round has one loser of all four tries; patience is not tested.
     options = {"bucket": bucket, "commit.max-retries": "100", "commit.max-retry-wait": "20 ms"}
     table = new_table(catalog, COLUMNS, name="d.t", primary_keys=primary_keys, options=options)
     context = fork_server()

@@ -27,7 +27,7 @@ from paimon_assets.engine.codec.rows.data_file_row import file_from_row, file_to
 from paimon_assets.engine.contract import wire
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.table.table import Table
-from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables, mutated, only_typed
+from tests.faults.fuzz import EXECUTOR, Overlay, forget_manifests, make_tables, mutate, only_typed
 from tests.testkit.builders import data_file
 from tests.testkit.effort import is_hunt
 
@@ -51,7 +51,7 @@ def _files(table):
 
 
 def _decoders(tables):
-    """Return name → (bytes that are right, what decodes them)."""
+    """Return name → (correct bytes, their decoder)."""
     table = tables[0]
 
     def first(pattern):
@@ -103,7 +103,7 @@ def test_a_decoder_raises_typed_errors_only(tables, name):
     decode(data)
     rng = random.Random(f"{name} {SEED}")  # noqa: S311
     for number in range(CASES):
-        damaged = mutated(rng, data)
+        damaged = mutate(rng, data)
         with only_typed(f"{name} {number}: {damaged!r}"[:2000]):
             decode(damaged)
 
@@ -128,6 +128,6 @@ def test_a_table_with_a_damaged_file_is_read_or_refused(tables, number):
     for turn in range(CASES // 8):
         path = files[turn % len(files)]
         data = path.read_bytes()
-        damaged = mutated(rng, data, same_size=path.suffix[1:] in ("parquet", "orc", "avro"))
+        damaged = mutate(rng, data, same_size=path.suffix[1:] in ("parquet", "orc", "avro"))
         with only_typed(f"{path} {turn}"):
             _use(path, damaged, table)

@@ -164,7 +164,7 @@ def _index_manifest(table):
     return max(table.glob("manifest/index-manifest-*"), key=lambda path: path.stat().st_mtime_ns)
 
 
-def _changed(table, **changes):
+def _change_meta(table, **changes):
     """Return the index manifest with other values of its first entry, or of its first vector."""
     path = _index_manifest(table)
     entries = read_index_manifest(path.read_bytes(), str(path))
@@ -172,12 +172,12 @@ def _changed(table, **changes):
     in_vector = {key: value for key, value in changes.items() if key in ("offset", "length")}
     if in_vector:
         vector = entry.file.deletion_vectors[0]
-        vector = _replaced(vector, **in_vector)
-        changes = {"file": _replaced(entry.file, deletion_vectors=(vector,))}
-    return path, write_index_manifest([_replaced(entry, **changes), *entries[1:]])
+        vector = _replace_value(vector, **in_vector)
+        changes = {"file": _replace_value(entry.file, deletion_vectors=(vector,))}
+    return path, write_index_manifest([_replace_value(entry, **changes), *entries[1:]])
 
 
-def _replaced(value, **changes):
+def _replace_value(value, **changes):
     return value._replace(**changes) if isinstance(value, tuple) else replace(value, **changes)
 
 
@@ -190,7 +190,7 @@ def _replaced(value, **changes):
     ids=str,
 )  # fmt: skip
 def test_vectors_of_an_index_manifest_that_cannot_be_are_refused(table, changes):
-    path, data = _changed(table, **changes)
+    path, data = _change_meta(table, **changes)
     with pytest.raises(PaimonError):
         _with(path, data, table).new_read_builder().to_arrow(EXECUTOR)
 
@@ -221,7 +221,7 @@ def _footer_damages():
 
 
 def test_a_damaged_parquet_footer_does_not_end_the_process(tmp_path):
-    """pyarrow lets what Arrow raises of column chunks and their statistics end it."""
+    """An Arrow exception about column chunks or their statistics ends the process."""
     refused, below = 0, Comparison("id", CompareOp.LT, 5)
     for data in _footer_damages():
         (tmp_path / "damaged").write_bytes(data)

@@ -105,11 +105,11 @@ def test_maintenance_drops_a_refused_batch_with_its_files_when_it_is_old_enough(
     orphans = Maintenance(store=store, clock=TwoDaysLater()).run(MaintenanceTask.CLEAN_ORPHANS)
     assert (orphans.count, len(table.branches.list())) == (0, 1)
     old = Maintenance(store=store, clock=TwoDaysLater(), refused_older_than_ms=DAY_MS)
-    told = replace(old, dry_run=True).run(MaintenanceTask.DROP_REFUSED)
+    planned = replace(old, dry_run=True).run(MaintenanceTask.DROP_REFUSED)
     assert len(table.branches.list()) == 1
     report = old.run(MaintenanceTask.DROP_REFUSED)
-    assert told.note == f"{report.note}; refused more than 24 hours ago"
-    assert report == replace(told, note=report.note)
+    assert planned.note == f"{report.note}; refused more than 24 hours ago"
+    assert report == replace(planned, note=report.note)
     assert (report.count, report.note) == (1, "audit_me")
     assert (report.files, report.total_bytes > 0) == (4, True)
     assert files_of(table) == before

@@ -1,4 +1,4 @@
-"""Steps and runs of Dagster's multiprocess executor killed at any moment of any job, and resumed.
+"""Steps and runs of Dagster's multiprocess executor are killed at any call of any job, and resumed.
 
 Whatever died, and however it is executed again: every row once, one snapshot, every file there.
 """
@@ -31,7 +31,7 @@ from tests.testkit.faults.writers import fork_server
 from tests.testkit.processes import LONGEST_SECONDS
 
 STRIDE = 29
-"""Moments between two deaths in a hunt; each job and fate begins at another."""
+"""Calls between two deaths in a hunt; each job and fate begins at another call."""
 SHIFT = int(os.environ.get("PAIMON_FUZZ_SEED", "1"))
 CASES = list(itertools.product(Kind, Fate))
 FEW = [
@@ -41,7 +41,7 @@ FEW = [
     (Kind.AUDIT, Fate.RUN),
     (Kind.SEGMENTS, Fate.BOTH),
 ]
-"""What the suite kills, once."""
+"""The jobs that the suite kills, once each."""
 IN_THE_MIDDLE = 45
 
 

@@ -1,4 +1,4 @@
-"""Maintenance killed at any moment leaves all that can be read as it was; a rerun ends it."""
+"""Maintenance killed at any call leaves every readable state as it was; a rerun completes it."""
 
 import shutil
 
@@ -34,7 +34,7 @@ def test_maintenance_may_die_at_any_call(tmp_path):
         maintain(left._store)
         keeper.check(left)
         stored, needed = stored_files(left._store), needed_exactly(left._store)
-        # What a manifest that stays names as deleted is no orphan yet: it goes when that one goes.
+        # A file that a remaining manifest names as deleted is no orphan: it goes with the manifest.
         assert needed <= stored <= needed | named_files(left._store)
         assert code != 0 or stored == needed
         assert len(left.snapshots()) == 2

@@ -13,7 +13,7 @@ from tests.testkit.faults import materializing
 from tests.testkit.faults.writers import DEATHS, SURVIVED, exit_code, fork_server
 
 STRIDE = 43 if is_hunt() else 199
-"""Moments between two deaths."""
+"""Calls between two deaths."""
 BEFORE, NEW = [1, 2], [3, 4]
 
 pytestmark = pytest.mark.filterwarnings(

@@ -15,7 +15,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 SCHEMA = Schema.of({"n": "BIGINT"})
 TABLES = ("by_function", "by_io_manager")
 FORKED = {"forkserver": {"preload_modules": ["tests.testkit.faults.dagster_homes"]}}
-"""How Dagster starts the process of a step: from one that has imported what it needs."""
+"""Dagster starts the process of a step from one that has imported its modules."""
 
 pytestmark = pytest.mark.filterwarnings(
     # Dagster 1.13 calls its own deprecated attribute when it sets up nested resources.

@@ -1,4 +1,4 @@
-"""Executors, workers and drivers of Spark killed at any moment of every job; a rerun ends it."""
+"""Executors, workers and drivers of Spark killed at any call of a job; a rerun completes it."""
 
 import contextlib
 import json
@@ -27,12 +27,12 @@ STEPPED = ["IO manager", "delete", "update", "merge"]
 SEED = os.environ.get("PAIMON_FUZZ_SEED", "1")
 
 
-def begun(*arguments: str, module: Any = spark_jobs) -> "subprocess.Popen[str]":
+def begin(*arguments: str, module: Any = spark_jobs) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", module.__name__, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def ended(process: "subprocess.Popen[str]") -> None:
+def end_process(process: "subprocess.Popen[str]") -> None:
     """Leave nothing of a cluster behind."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
@@ -41,7 +41,7 @@ def ended(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
 def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -> None:
-    """The jobs themselves, and what says whether they were done."""
+    """The jobs, and the facts that show whether they are done."""
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path, work)
     assert not spark_jobs.end_and_check(tmp_path, work)
@@ -52,13 +52,13 @@ def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -
 @pytest.mark.spark
 @pytest.mark.parametrize("job", [n for n, job in spark_jobs.JOBS.items() if not job.is_local])
 def test_executors_and_workers_may_die_at_any_time(job: str, tmp_path: Path) -> None:
-    process = begun(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
+    process = begin(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
     try:
         output, _ = process.communicate(timeout=LONGEST_SECONDS * ROUNDS)
     finally:
-        ended(process)
+        end_process(process)
     assert process.returncode == 0, output
-    sys.stdout.write(output)  # what a hunt did; `-rP` shows it
+    sys.stdout.write(output)  # the steps of a hunt; `-rP` shows them
     rounds: list[dict[str, Any]] = [json.loads(line) for line in output.splitlines()]
     assert any(each["failed"] for each in rounds), "no task died"
 
@@ -68,11 +68,11 @@ def test_executors_and_workers_may_die_at_any_time(job: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("number", range(DRIVERS))
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
 def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> None:
-    """Its Python or its JVM; what was committed is whole, and the same user ends the rest."""
+    """Its Python or its JVM dies: each commit is whole, and the same user completes the rest."""
     rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path / "template", work)
-    process = begun(str(tmp_path), job)
+    process = begin(str(tmp_path), job)
     try:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(3)] == ["begin\n", "end\n", "begin\n"]
@@ -88,11 +88,11 @@ def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> No
         copy = tmp_path / str(max(begun_on))
         committed = spark_jobs.end_and_check(copy, work)
     finally:
-        ended(process)
+        end_process(process)
     spark_jobs.end_and_check(copy, work)
     victim = "Python" if killed == process.pid else "JVM"
-    said = {"job": job, "copy": copy.name, "killed": victim, "committed": committed}
-    sys.stdout.write(f"{json.dumps(said)}\n")
+    report = {"job": job, "copy": copy.name, "killed": victim, "committed": committed}
+    sys.stdout.write(f"{json.dumps(report)}\n")
 
 
 @pytest.mark.hunt_only
@@ -101,10 +101,10 @@ def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("step", spark_steps.Step)
 @pytest.mark.parametrize("job", STEPPED)
 def test_a_driver_may_die_at_every_step(job: str, step: Any, victim: Any, tmp_path: Path) -> None:
-    """Only what was published is committed; a commit that began needs no JVM."""
+    """Only published snapshots are committed; a commit that began needs no JVM."""
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path / "template", work)
-    process = begun(str(tmp_path), job, step, victim, SEED, module=spark_steps)
+    process = begin(str(tmp_path), job, step, victim, SEED, module=spark_steps)
     dies = victim is spark_steps.Victim.PYTHON
     try:
         output, _ = process.communicate(timeout=LONGEST_SECONDS)
@@ -113,11 +113,11 @@ def test_a_driver_may_die_at_every_step(job: str, step: Any, victim: Any, tmp_pa
         copy = tmp_path / spark_steps.COPY
         committed = spark_jobs.end_and_check(copy, work)  # while tasks may still run
     finally:
-        ended(process)
+        end_process(process)
     spark_jobs.end_and_check(copy, work)
     needs_jvm = step in (spark_steps.Step.PLAN, spark_steps.Step.TASKS)
     assert committed == (step is spark_steps.Step.HINT if dies else not needs_jvm)
     if not dies:
-        [said] = map(json.loads, output.splitlines())
-        assert (said["raised"] is None) == committed, said
+        [report] = map(json.loads, output.splitlines())
+        assert (report["raised"] is None) == committed, report
         sys.stdout.write(output)

@@ -41,7 +41,7 @@ def expire(store, most):
     expire_snapshots(store, retention=keep(most), clock=LATER)
 
 
-def opened(store, before=None):
+def open_store(store, before=None):
     """Open a table as another process does, which has seen no snapshot of it."""
     snapshot_manager._NEWEST_SEEN.clear()
     file_io = store.file_io if before is None else FaultyFileIO(store.file_io, before=before)
@@ -50,7 +50,7 @@ def opened(store, before=None):
 
 
 def at_publish(beside):
-    """Return what does something once, just before a snapshot is published."""
+    """Return a function that acts once, just before a snapshot is published."""
     done = []
 
     def before(_number, method, path):
@@ -70,15 +70,15 @@ def test_a_writer_whose_number_expired_plans_again(kind, commits, kept, tmp_path
     for number in range(commits):
         write(table, (number,))
 
-    def others():
+    def other_commits():
         for number in range(10, 17):
             write(table, (number,))
         expire(table._store, kept)
 
-    outcome = write(Table(opened(table._store, at_publish(others))), (100,))
+    outcome = write(Table(open_store(table._store, at_publish(other_commits))), (100,))
     rows = [(number,) for number in (*range(commits), *range(10, 17), 100)]
     assert outcome.id == commits + 8
-    assert read(table) == read(Table(opened(table._store))) == rows
+    assert read(table) == read(Table(open_store(table._store))) == rows
     assert table.snapshot(outcome.id).id == table.latest_snapshot().id == outcome.id
     write(table, (200,))
     assert read(table) == [*rows, (200,)]
@@ -93,19 +93,19 @@ def test_a_writer_that_died_after_a_late_publish_hides_no_commit_and_stops_none(
             for name in names[:2]:
                 kit.commit(store, kit.message(kit.plain_file(name)))
 
-            def others(store=store, kept=kept, names=names):
+            def other_commits(store=store, kept=kept, names=names):
                 for name in names[2:]:
-                    kit.commit(opened(store), kit.message(kit.plain_file(name)))
+                    kit.commit(open_store(store), kit.message(kit.plain_file(name)))
                 expire(store, kept)
 
-            dies(store, others)
+            dies(store, other_commits)
             assert 3 in store.snapshots.list_ids()
             if hint is not None:
                 LocalFileIO().write_hint(f"{store.paths.snapshot_directory}/LATEST", b"%d" % hint)
             for name in ("x", "y"):
-                kit.commit(opened(store), kit.message(kit.plain_file(name)))
-            assert kit.live_names(opened(store)) == [*names, "x", "y"]
-            expire(opened(store), 2)
+                kit.commit(open_store(store), kit.message(kit.plain_file(name)))
+            assert kit.live_names(open_store(store)) == [*names, "x", "y"]
+            expire(open_store(store), 2)
             assert store.snapshots.list_ids() == [9, 10]
 
 
@@ -123,31 +123,31 @@ def dies(store, beside):
 
     published, publishing = [], at_publish(beside)
     with pytest.raises(Death):
-        kit.commit(opened(store, before), kit.message(kit.plain_file("lost")))
+        kit.commit(open_store(store, before), kit.message(kit.plain_file("lost")))
 
 
 def test_commit_that_expired_before_its_look_back_is_found_in_later_ones(tmp_path):
-    for others in range(1, 5):
-        store = kit.new_store(tmp_path / str(others))
+    for other_commits in range(1, 5):
+        store = kit.new_store(tmp_path / str(other_commits))
         kit.commit(store, kit.message(kit.plain_file("a")))
         looks = []
 
-        def before(number, method, path, store=store, others=others, looks=looks):
+        def before(number, method, path, store=store, other_commits=other_commits, looks=looks):
             if looks == ["publish"]:
                 looks.append("done")
-                for other in range(others):
-                    kit.commit(opened(store), kit.message(kit.plain_file(f"{other}")))
+                for other in range(other_commits):
+                    kit.commit(open_store(store), kit.message(kit.plain_file(f"{other}")))
                 expire(store, 1)
             if not looks and method == "publish" and "/snapshot/" in path:
                 looks.append("publish")
 
-        made = kit.commit(opened(store, before), kit.message(kit.plain_file("b")))
-        assert (made.id, store.snapshots.list_ids()) == (2, [2 + others])
+        made = kit.commit(open_store(store, before), kit.message(kit.plain_file("b")))
+        assert (made.id, store.snapshots.list_ids()) == (2, [2 + other_commits])
         assert kit.live_names(store)[:2] == ["a", "b"]
 
 
 def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
-    """The number, and all that could show what was built on it, expired before the look back."""
+    """The number, and every snapshot that was built on it, expired before the look back."""
     store = kit.new_store(
         tmp_path, Schema.of({"a": "BIGINT"}, options={"manifest.merge-min-count": "2"})
     )
@@ -158,13 +158,13 @@ def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
         if looks == ["publish"]:
             looks.append("done")
             for number in range(5):
-                kit.commit(opened(store), kit.message(kit.plain_file(f"{number}")))
+                kit.commit(open_store(store), kit.message(kit.plain_file(f"{number}")))
             expire(store, 1)
         if not looks and method == "publish" and "/snapshot/" in path:
             looks.append("publish")
 
     with pytest.raises(errors.CommitUnknownError):
-        kit.commit(opened(store, before), kit.message(kit.plain_file("b")))
+        kit.commit(open_store(store, before), kit.message(kit.plain_file("b")))
     assert set(kit.live_names(store)) == {"a", "b", *map(str, range(5))}
     assert all(map(LocalFileIO().exists, metadata_paths(store, store.snapshots.latest())))
 
@@ -188,20 +188,20 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
         stops = method == stop and ("/manifest/" in path or path.endswith("/EARLIEST"))
         if stops and calls[-1:] == ["expired"]:
             calls.append("stopped")
-            dies(store, others)
+            dies(store, other_commits)
         if method == "delete_file" and "/snapshot/" in path:
             calls.append("expired")
 
-    def others():
+    def other_commits():
         for number in range(3, 8):
-            kit.commit(opened(store), kit.message(kit.plain_file(f"{number}")))
-        expire(opened(store), 1)
+            kit.commit(open_store(store), kit.message(kit.plain_file(f"{number}")))
+        expire(open_store(store), 1)
 
-    expire(opened(store, before), 1)
+    expire(open_store(store, before), 1)
     assert (calls[-1], store.snapshots.list_ids()) == ("stopped", [4, 8])
     if stop == "replace":
         with pytest.raises(errors.CommitConflictError, match="'fast_forward'") as caught:
-            kit.commit(opened(store), kit.message(kit.plain_file("8")))
+            kit.commit(open_store(store), kit.message(kit.plain_file("8")))
         assert caught.value.kind == "snapshot-gap"
         store.branches.create("kept", snapshot_id=8)
         if takes_ghost:  # the other way out that the message names
@@ -209,14 +209,14 @@ def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges,
             rollback_to_snapshot(store, 4)
         store.branches.fast_forward("kept")
         assert store.snapshots.list_ids() == [8]
-    kit.commit(opened(store), kit.message(kit.plain_file("8")))
-    assert kit.live_names(opened(store)) == list(map(str, range(9)))
-    expire(opened(store), 1)
+    kit.commit(open_store(store), kit.message(kit.plain_file("8")))
+    assert kit.live_names(open_store(store)) == list(map(str, range(9)))
+    expire(open_store(store), 1)
     assert store.snapshots.list_ids() == [9]
 
 
 def at_each_call(tmp_path, schema, beside, operation):
-    """Do an operation once for each of its calls, with others before that call."""
+    """Do an operation once for each of its calls, with other commits before that call."""
     for stop in count():
         store = kit.new_store(tmp_path / str(stop), schema)
         for number in range(4):
@@ -224,10 +224,10 @@ def at_each_call(tmp_path, schema, beside, operation):
 
         def before(number, _method, _path, store=store, stop=stop):
             if number == stop:
-                beside(opened(store))
+                beside(open_store(store))
 
         forget_manifests()
-        mine = opened(store, before)
+        mine = open_store(store, before)
         yield store, operation(mine)
         if len(mine.file_io.calls) <= stop:
             return
@@ -244,7 +244,7 @@ def test_a_commit_whose_base_expires_at_any_call_is_planned_again(tmp_path):
 
     calls = 0
     for store, made in at_each_call(tmp_path, kit.APPEND, beside, operation):
-        rows, calls = kit.live_names(opened(store)), calls + 1
+        rows, calls = kit.live_names(open_store(store)), calls + 1
         assert made.id in (5, 8)
         assert {*map(str, range(4)), "mine"} <= set(rows)
         assert len(rows) == len(set(rows)) == (8 if store.snapshots.latest_id() == 8 else 5)
@@ -262,8 +262,8 @@ def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_er
     calls = 0
     for store, _ in at_each_call(tmp_path, schema, beside, lambda store: expire(store, 2)):
         calls += 1
-        assert set(kit.live_names(opened(store))) >= set(map(str, range(4)))
-        expire(opened(store), 1)
+        assert set(kit.live_names(open_store(store))) >= set(map(str, range(4)))
+        expire(open_store(store), 1)
         [last] = store.snapshots.all()
         assert all(map(LocalFileIO().exists, metadata_paths(store, last)))
         assert store.snapshots.earliest_id() == last.id
@@ -271,7 +271,7 @@ def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_er
 
 
 def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
-    """Others commit and expire at any of its calls; before, some histories were rolled back."""
+    """Other writers commit and expire at any of its calls, some after a rollback."""
     longer = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
     schema = Schema.of({"a": "BIGINT"}, options=longer)
     slow, gone = 0, 0
@@ -279,7 +279,7 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
         random, path = Random(seed), tmp_path / str(seed)  # noqa: S311
         store = kit.new_store(path, schema)
 
-        def others(store, random=random):
+        def other_commits(store, random=random):
             for _ in range(random.randint(1, 5)):
                 kit.commit(store, files_of(store, f"{uuid4()}"), user=NewUser())
             for _ in range(random.randint(1, 3)):
@@ -287,22 +287,24 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
                 if random.random() < 0.8:
                     expire_changelogs(store, retention=keep(random.randint(1, 3)), clock=LATER)
 
-        others(store)
+        other_commits(store)
         if random.random() < 0.3:  # numbers are used twice: a hint to changelogs would be too high
             store.tags.create("kept", store.snapshots.latest())
-            others(store)
+            other_commits(store)
             rollback_to_tag(store, "kept")
         for number in range(3):
             kit.commit(store, files_of(store, f"{number}"), user=NewUser())
         stop, calls = random.choice([None, random.randrange(60)]), []
 
-        def before(number, method, path, stop=stop, calls=calls, store=store, others=others):
+        def before(
+            number, method, path, stop=stop, calls=calls, store=store, other_commits=other_commits
+        ):
             publishes = method == "publish" and "/changelog/" in path
             if not calls and (publishes if stop is None else number == stop):
                 calls.append(number)
-                others(opened(store))
+                other_commits(open_store(store))
 
-        expire(opened(store, before), 1)
+        expire(open_store(store, before), 1)
         slow += len(calls)
         ids, oldest = store.changelogs.list_ids(), store.snapshots.earliest_id()
         try:
@@ -331,12 +333,12 @@ def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path)
     )
     base_uuid = store.snapshots.latest().uuid if commits else None
 
-    def others():
+    def other_commits():
         for number in range(5):
-            kit.commit(opened(store), kit.message(kit.plain_file(f"other-{number}")))
+            kit.commit(open_store(store), kit.message(kit.plain_file(f"other-{number}")))
         expire(store, 2)
 
-    server = opened(store, at_publish(others))
+    server = open_store(store, at_publish(other_commits))
     assert not publish_external(server, snapshot, base_uuid=base_uuid)
     assert store.snapshots.list_ids() == [commits + 4, commits + 5]
     assert len(kit.live_names(store)) == commits + 5
@@ -350,7 +352,7 @@ def files_of(store, name):
 
 @dataclass
 class World:
-    """A table, and what became of the commits to it."""
+    """A table, and the outcomes of the commits to it."""
 
     store: FileStore
     random: Random
@@ -358,15 +360,15 @@ class World:
     unknown: set[str] = field(default_factory=set)
     refusals: set[str] = field(default_factory=set)
     late: int = 0
-    """Publishes before which others went on."""
+    """Publishes that other commits preceded."""
 
     def play(self, depth: int) -> None:
         for _ in range(self.random.randint(1, 7)):
             draw = self.random.random()
             if draw < 0.3:
-                self.guarded(lambda store: expire(store, self.random.randint(1, 3)), depth)
+                self.guard(lambda store: expire(store, self.random.randint(1, 3)), depth)
             else:
-                self.guarded(self.commit, depth)
+                self.guard(self.commit, depth)
 
     def commit(self, store: FileStore) -> None:
         name = f"{len(self.acknowledged) + len(self.unknown)}-{uuid4()}"
@@ -374,7 +376,7 @@ class World:
         try:
             FileStoreCommit(store, clock=kit.FixedClock()).commit(
                 [files_of(store, name)],
-                commit_user=NewUser(),  # others are looked for under a lock of this process
+                commit_user=NewUser(),  # other tries are looked for under a lock of this process
                 commit_identifier=1,
             )
         except errors.CommitUnknownError:
@@ -386,8 +388,8 @@ class World:
         self.unknown.remove(name)
         self.acknowledged.add(name)
 
-    def guarded(self, operation, depth: int) -> None:
-        """Do one operation; others go on before one of its calls, and it may die after that."""
+    def guard(self, operation, depth: int) -> None:
+        """Do one operation; other writers commit before one of its calls, and it may die then."""
         is_slow = depth < 3 and self.random.random() < 0.4
         stops_at = self.random.choice([None, self.random.randrange(30)])
         dies_after = (
@@ -405,7 +407,7 @@ class World:
                 raise Death
 
         with suppress(Death):
-            operation(opened(self.store, before))
+            operation(open_store(self.store, before))
 
 
 @pytest.mark.parametrize("branch", [False, True], ids=["main", "branch"])
@@ -416,13 +418,13 @@ def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, 
         world = World(drawn_store(tmp_path / str(seed), schema, branch), Random(seed))  # noqa: S311
         world.play(0)
         for _ in range(2):
-            world.commit(opened(world.store))
+            world.commit(open_store(world.store))
         try:
-            rows = set(kit.live_names(opened(world.store)))
+            rows = set(kit.live_names(open_store(world.store)))
             assert world.refusals <= {"commit-retries"}
             assert world.acknowledged <= rows <= world.acknowledged | world.unknown
-            expire(opened(world.store), 1)
-            assert set(kit.live_names(opened(world.store))) == rows
+            expire(open_store(world.store), 1)
+            assert set(kit.live_names(open_store(world.store))) == rows
             [last] = world.store.snapshots.all()
             assert all(map(LocalFileIO().exists, metadata_paths(world.store, last)))
         except Exception as error:

@@ -44,7 +44,7 @@ Command = Callable[[FileStore], object]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of two commands."""
+    """The outcomes of two commands."""
 
     call: int
     """Before which call of the one the other ran."""
@@ -69,7 +69,7 @@ def drop(store, *names):
     return commit(store, message(deleted=deleted), kind=CommitKind.OVERWRITE)
 
 
-def tried(command, store):
+def try_command(command, store):
     try:
         command(store)
     except errors.CommitUnknownError:
@@ -79,24 +79,26 @@ def tried(command, store):
     return None
 
 
-def interleaved(tmp_path, scene, one, other):
-    """Yield what became of two commands, for each call of the one that the other ran before."""
+def interleave(tmp_path, scene, one, other):
+    """Yield the outcomes of two commands, for each call of the one that the other ran before."""
     scene(new_store(tmp_path / "scene"))
     for call in itertools.count():
         shutil.copytree(tmp_path / "scene", tmp_path / str(call))
         store = FileStore.open(LocalFileIO(), str(tmp_path / str(call) / "table"))
-        others: list[errors.PaimonError | None] = []
+        other_errors: list[errors.PaimonError | None] = []
 
-        def before(number, method, path, store=store, call=call, others=others):
+        def before(number, method, path, store=store, call=call, other_errors=other_errors):
             if number == call:
-                others.append(tried(other, FileStore.open(LocalFileIO(), store.table_path)))
+                other_errors.append(
+                    try_command(other, FileStore.open(LocalFileIO(), store.table_path))
+                )
 
         calls = FaultyFileIO(LocalFileIO(), before=before)
         mine = FileStore(file_io=calls, table_path=store.table_path, schema=store.schema)
-        error = tried(one, mine)
-        if not others:
+        error = try_command(one, mine)
+        if not other_errors:
             return
-        yield Outcome(call=call, store=store, one=error, other=others[0])
+        yield Outcome(call=call, store=store, one=error, other=other_errors[0])
 
 
 def check_whole(store):
@@ -147,7 +149,7 @@ def test_rollback_during_an_expiration_keeps_its_target(tmp_path, target, rollba
 
     pair = (rollback, expire) if rollback_first else (expire, rollback)
     seen = set()
-    for done in interleaved(tmp_path, five, *pair):
+    for done in interleave(tmp_path, five, *pair):
         rolled_back = (done.one if rollback_first else done.other) is None
         seen.add(rolled_back)
         check_whole(done.store)
@@ -173,7 +175,7 @@ class Halting:
             assert self.goes_on.wait(60)
 
     def _run(self, target):
-        self.error = tried(lambda store: rollback_to_snapshot(store, target), self._store)
+        self.error = try_command(lambda store: rollback_to_snapshot(store, target), self._store)
         self.halted.set()
 
     def begin(self):
@@ -223,7 +225,7 @@ def test_a_commit_during_a_rollback_leaves_no_gap_that_swallows_later_commits(
         rollback_to_snapshot(store, 2)
 
     pair = (rollback, writes("e")) if rollback_first else (writes("e"), rollback)
-    for done in interleaved(tmp_path, four, *pair):
+    for done in interleave(tmp_path, four, *pair):
         assert done.both, done
         check_whole(done.store)
         assert set(live_names(done.store)) - {"e"} == {"a", "b"}
@@ -244,7 +246,7 @@ class Death(BaseException):
 
 
 def dies_after_publishing(store, name, beside):
-    """Write; just before the publish others do something, and just after it the writer dies."""
+    """Write; just before the publish other writers act, and just after it the writer dies."""
     published = []
 
     def before(number, method, path):
@@ -265,17 +267,17 @@ def dies_after_publishing(store, name, beside):
 def test_leftover_of_a_dead_writer_on_an_undone_snapshot_swallows_no_commit(
     tmp_path, commits, way_out
 ):
-    store, others = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
+    store, other_errors = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
     four(store)
 
     def beside():
         rollback_to_snapshot(store, 2)
-        for name in others:
+        for name in other_errors:
             add(store, name)
 
     dies_after_publishing(store, "e", beside)
     assert store.snapshots.list_ids() == [*range(1, 3 + commits), 5]
-    kept = ["a", "b", *others]
+    kept = ["a", "b", *other_errors]
 
     def write_on():
         for name in "fgh":
@@ -321,7 +323,7 @@ def branches(name, **source):
 def test_a_tag_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, number, expire_first):
     tag = tags("v", number)
     seen = set()
-    for done in interleaved(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
+    for done in interleave(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
         error = done.other if expire_first else done.one
         seen.add(error is None)
         assert error is None or isinstance(error, errors.NotFoundError)
@@ -335,7 +337,7 @@ def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, 
     branch = branches("b", snapshot_id=2)
     pair = (expire, branch) if expire_first else (branch, expire)
     seen = set()
-    for done in interleaved(tmp_path, five, *pair):
+    for done in interleave(tmp_path, five, *pair):
         error = done.other if expire_first else done.one
         seen.add(error is None)
         assert error is None or isinstance(error, errors.NotFoundError)
@@ -367,12 +369,12 @@ def test_main_continues_as_a_branch_whose_first_snapshots_expired(tmp_path, main
     assert len(store.snapshots.list_ids()) == 1
 
 
-def renamed(path):
+def renamed_path(path):
     return path.replace("/table", "/renamed")
 
 
 def rename(store):
-    LocalFileIO().rename_directory(store.table_path, renamed(store.table_path))
+    LocalFileIO().rename_directory(store.table_path, renamed_path(store.table_path))
 
 
 def remake(store):
@@ -385,7 +387,7 @@ def remake(store):
 
 
 def expects(write):
-    """Return a write that keeps what it raises even if the outcome is unknown."""
+    """Return a write that keeps its error even if the outcome is unknown."""
 
     def run(store):
         with suppress(errors.CommitUnknownError):
@@ -397,14 +399,14 @@ def expects(write):
 
 
 class OutcomeUnknownError(errors.PaimonError):
-    """A `CommitUnknownError`, for `tried`."""
+    """A `CommitUnknownError`, for `try_command`."""
 
 
 def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
     outcomes = set()
-    for done in interleaved(tmp_path, four, expects(writes("e")), rename):
+    for done in interleave(tmp_path, four, expects(writes("e")), rename):
         assert done.other is None
-        moved = FileStore.open(LocalFileIO(), renamed(done.store.table_path))
+        moved = FileStore.open(LocalFileIO(), renamed_path(done.store.table_path))
         check_whole(moved)
         outcomes.add(type(done.one))
         if done.one is None:
@@ -417,7 +419,7 @@ def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
 
 def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
     outcomes = set()
-    for done in interleaved(tmp_path, four, expects(writes("e")), remake):
+    for done in interleave(tmp_path, four, expects(writes("e")), remake):
         assert done.other is None
         again = FileStore.open(LocalFileIO(), done.store.table_path)
         outcomes.add(type(done.one))
@@ -431,11 +433,11 @@ def test_a_rename_or_a_new_table_during_a_rollback_gets_nothing_of_it(tmp_path, 
     def rollback(store):
         rollback_to_snapshot(store, 2)
 
-    for done in interleaved(tmp_path, four, expects(rollback), other):
+    for done in interleave(tmp_path, four, expects(rollback), other):
         assert done.other is None
         if other is rename:
             assert done.store.snapshots.list_ids() == []
-            check_whole(FileStore.open(LocalFileIO(), renamed(done.store.table_path)))
+            check_whole(FileStore.open(LocalFileIO(), renamed_path(done.store.table_path)))
         else:
             again = FileStore.open(LocalFileIO(), done.store.table_path)
             check_whole(again)
@@ -448,12 +450,12 @@ def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
         store.schemas.commit_changes([add_column("z", "INT")], time_millis=3)
 
     outcomes = set()
-    for done in interleaved(tmp_path, four, expects(alter), other):
+    for done in interleave(tmp_path, four, expects(alter), other):
         assert done.other is None
         outcomes.add(type(done.one))
         if other is rename:
             assert done.store.schemas.list_ids() == []
-            found = FileStore.open(LocalFileIO(), renamed(done.store.table_path))
+            found = FileStore.open(LocalFileIO(), renamed_path(done.store.table_path))
             names = [column.name for column in found.schema.fields]
             if done.one is None:
                 assert "z" in names
@@ -481,7 +483,7 @@ def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(t
 
     seen = set()
     for pair in ((delete, rollback), (rollback, delete)):
-        for done in interleaved(tmp_path / str(len(seen)), scene, *pair):
+        for done in interleave(tmp_path / str(len(seen)), scene, *pair):
             rolled_back = (done.other if pair[0] is delete else done.one) is None
             seen.add((pair[0], rolled_back))
             assert newest(done.store).id == (1 if rolled_back else 5)
@@ -504,7 +506,7 @@ def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
         def before(number, method, _, call=call, path=path, outcomes=outcomes):
             if number == call:
                 opened = FileStore(file_io=LocalFileIO(), table_path=path, schema=store.schema)
-                outcomes.append(tried(expects(writes("e")), opened))
+                outcomes.append(try_command(expects(writes("e")), opened))
 
         calls = FaultyFileIO(LocalFileIO(), before=before)
         drop_table(FileStore(file_io=calls, table_path=path, schema=store.schema))

@@ -1,4 +1,4 @@
-"""Deletions beside others: what names old files may come, go and move while they are planned."""
+"""Deletions beside other commands: names of old files come, go and move while they are planned."""
 
 import itertools
 import os
@@ -25,7 +25,7 @@ from tests.testkit.metadata_tables import ORPHAN
 OLD = time.time() - 2 * DAY_MS / 1000
 
 
-def interleaved(tmp_path, scene, one, other):
+def interleave(tmp_path, scene, one, other):
     """Do the other whole before each storage call of the one, and yield the table, whole."""
     scene(tmp_path / "scene")
     for path in (tmp_path / "scene").rglob("*"):
@@ -128,7 +128,7 @@ def clean(table):
     ],
 )
 def test_file_named_again_during_cleaning_is_kept(other, rows, tmp_path):
-    for table in interleaved(tmp_path, prepare, clean, other):
+    for table in interleave(tmp_path, prepare, clean, other):
         assert rows_in(table) == rows
         assert not (Path(table.path) / "bucket-0" / ORPHAN).exists()
 
@@ -156,10 +156,10 @@ def test_files_that_main_shares_with_a_branch_survive_an_expiration(tagged, othe
         side_shares(directory, tagged=tagged)
 
     def expire_side(table):
-        with suppress(NotFoundError):  # what stays in main goes; nothing was deleted
+        with suppress(NotFoundError):  # a file of main is gone; nothing was deleted
             expire(table.at_branch("side"))
 
-    for table in interleaved(tmp_path, scene, expire_side, other):
+    for table in interleave(tmp_path, scene, expire_side, other):
         assert rows_in(table.at_branch("side")) == (7,)
 
 
@@ -184,12 +184,12 @@ def test_files_of_a_tag_survive_an_expiration_of_changelogs(other, tmp_path):
         with suppress(NotFoundError):  # the snapshot it went by is undone; nothing was deleted
             expire_changelogs(table._store, retention=NEWEST)
 
-    for table in interleaved(tmp_path, changelogs_outlive, expire_logs, other):
+    for table in interleave(tmp_path, changelogs_outlive, expire_logs, other):
         assert table._store.changelogs.list_ids() != [1, 2]
 
 
 def three_snapshots(directory):
-    """A tag of what expired, its changelog, too; a branch; and three snapshots of main."""
+    """A tag of an expired snapshot, its changelog, too; a branch; and three snapshots of main."""
     table = create(directory, {"changelog.num-retained.min": "20"})
     write(table, 1, 2)
     table.tags.create("kept", 1)
@@ -205,7 +205,7 @@ def three_snapshots(directory):
 
 def test_a_rollback_to_a_tag_is_not_undone_by_an_expiration(tmp_path):
     """It puts a snapshot back that a rollback went to, and no other one."""
-    for table in interleaved(
+    for table in interleave(
         tmp_path, three_snapshots, expire, lambda table: table.rollback_to("kept")
     ):
         assert rows_in(table) == (1, 2)
@@ -217,12 +217,12 @@ def test_later_of_two_rollbacks_wins(target, tmp_path):
         with suppress(NotFoundError):  # the other one undid it, or deleted the tag
             table.rollback_to(target)
 
-    for table in interleaved(tmp_path, three_snapshots, roll_back, roll_back_and_delete_tag):
+    for table in interleave(tmp_path, three_snapshots, roll_back, roll_back_and_delete_tag):
         assert rows_in(table) == (1, 2)
 
 
 def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
-    for table in interleaved(
+    for table in interleave(
         tmp_path,
         three_snapshots,
         lambda table: table.branches.fast_forward("side"),
@@ -246,13 +246,13 @@ def test_main_stays_or_becomes_a_concurrently_moved_branch(other, tmp_path):
             table.branches.fast_forward("side")
 
     seen = set()
-    for table in interleaved(tmp_path, three_snapshots, forward, other):
+    for table in interleave(tmp_path, three_snapshots, forward, other):
         seen.add(rows_in(table))
     assert seen == {(5,), (7, 8)}
 
 
 def test_main_takes_a_whole_branch_while_that_expires(tmp_path):
-    for table in interleaved(
+    for table in interleave(
         tmp_path,
         three_snapshots,
         lambda table: expire(table.at_branch("side")),
@@ -262,7 +262,7 @@ def test_main_takes_a_whole_branch_while_that_expires(tmp_path):
 
 
 def test_main_that_becomes_a_branch_is_of_one_line_with_its_tags(tmp_path):
-    """The branch's first snapshot has expired; a tag of it is older than what main did since."""
+    """The branch's first snapshot has expired; a tag of it is older than main's later commits."""
     table = create(tmp_path)
     write(table, 1, 2)
     table.tags.create("kept", 1)

@@ -54,7 +54,7 @@ def write(catalog, value, **settings):
 
 
 def rows(server):
-    """Return what the table holds, as its directory says."""
+    """Return the rows of the table, read by its directory."""
     read = open_catalog(server[1]).get_table("db.t").new_read_builder().to_arrow()
     return sorted(read.column("id").to_pylist())
 

@@ -1,4 +1,4 @@
-"""Nobody deletes anything when a storage does not tell whether a snapshot was made."""
+"""Nothing is deleted where a storage does not answer whether a snapshot was made."""
 
 import pytest
 
@@ -14,7 +14,7 @@ class _Silence(LocalFileIO):
 
     Args:
         done: Whether the snapshot is published all the same.
-        error: What is raised instead.
+        error: The error that is raised instead.
     """
 
     def __init__(self, *, done: bool, error: BaseException) -> None:
@@ -48,36 +48,36 @@ class _Silence(LocalFileIO):
         return super().delete_empty_directory(path)
 
 
-COMMITTING = [deed for deed in CHANGES if deed.commits]
+COMMITTING = [change for change in CHANGES if change.commits]
 
 
 @pytest.mark.parametrize("error", [CommitUnknownError, KeyboardInterrupt])
 @pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
-@pytest.mark.parametrize("deed", COMMITTING, ids=lambda deed: deed.name)
-def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(deed, done, error, tmp_path):
-    table = prepare(tmp_path, deed)
+@pytest.mark.parametrize("change", COMMITTING, ids=lambda change: change.name)
+def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(change, done, error, tmp_path):
+    table = prepare(tmp_path, change)
     before = read(table)
     silence = _Silence(done=done, error=error("timeout"))
     with pytest.raises(error):
-        deed.perform(Table(FileStore.open(silence, table.path)))
+        change.perform(Table(FileStore.open(silence, table.path)))
     left = open_table(table.path)
     assert left.latest_snapshot().id == COMMITS + done
     assert read(left, COMMITS) == before
     after = read(left)
-    deed.perform(left)
+    change.perform(left)
     again = open_table(table.path)
     assert again.latest_snapshot().id == COMMITS + 1
-    assert again.latest_snapshot().commit_user == deed.user
+    assert again.latest_snapshot().commit_user == change.user
     if done:
         assert read(again) == after
-    deed.perform(again)
+    change.perform(again)
     assert open_table(table.path).latest_snapshot() == again.latest_snapshot()
 
 
-@pytest.mark.parametrize("deed", COMMITTING, ids=lambda deed: deed.name)
-def test_a_lost_answer_that_can_be_looked_up_is_a_success(deed, tmp_path):
-    table = prepare(tmp_path, deed)
+@pytest.mark.parametrize("change", COMMITTING, ids=lambda change: change.name)
+def test_a_lost_answer_that_can_be_looked_up_is_a_success(change, tmp_path):
+    table = prepare(tmp_path, change)
     file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-*")
-    deed.perform(Table(FileStore.open(file_io, table.path)))
+    change.perform(Table(FileStore.open(file_io, table.path)))
     assert file_io.fired
     assert table.latest_snapshot().id == COMMITS + 1

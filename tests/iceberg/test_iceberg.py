@@ -1,4 +1,4 @@
-"""Iceberg metadata beside Paimon's: what a commit adds, what follows, what is refused."""
+"""Iceberg metadata beside Paimon's: additions of a commit, later snapshots, and refusals."""
 
 import json
 import math
@@ -262,7 +262,7 @@ def test_without_the_option_nothing_is_written(catalog):
     assert repair(table._store) is None
 
 
-def written(catalog, count=5, **declared):
+def write_table(catalog, count=5, **declared):
     table = create(catalog, **declared)
     for n in range(count):
         table.append(arrow(COLUMNS, (n, "x")))
@@ -272,7 +272,7 @@ def written(catalog, count=5, **declared):
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("kept", ["10", "0"])
 def test_a_rollback_is_followed_at_once(catalog, version, kept):
-    table = written(
+    table = write_table(
         catalog,
         options={
             "metadata.iceberg.format-version": version,
@@ -292,7 +292,7 @@ def test_a_rollback_is_followed_at_once(catalog, version, kept):
 
 
 def test_foreign_rollback_is_followed_by_the_next_commit(catalog):
-    table = written(catalog)
+    table = write_table(catalog)
     for number in (5, 4):
         Path(table._store.paths.snapshot(number)).unlink()
     table._store.snapshots.write_latest_hint(3)
@@ -303,7 +303,7 @@ def test_foreign_rollback_is_followed_by_the_next_commit(catalog):
 
 
 def test_tags_are_tags_of_iceberg(catalog):
-    table = written(catalog)
+    table = write_table(catalog)
     table.tags.create("first", 1)
     table.tags.create("third", 3)
     assert is_followed(table)
@@ -326,7 +326,7 @@ def test_tags_are_tags_of_iceberg(catalog):
 
 
 def test_expired_snapshots_go_and_those_of_tags_stay(catalog):
-    table = written(catalog, 9)
+    table = write_table(catalog, 9)
     table.tags.create("kept", 2)
     lists = {each["snapshot-id"]: each["manifest-list"]
              for each in reader.newest(folder(table))["snapshots"]}  # fmt: skip
@@ -339,7 +339,7 @@ def test_expired_snapshots_go_and_those_of_tags_stay(catalog):
 
 
 def test_old_documents_are_deleted_and_some_are_kept(catalog):
-    table = written(catalog, 7, options={"metadata.iceberg.previous-versions-max": "2"})
+    table = write_table(catalog, 7, options={"metadata.iceberg.previous-versions-max": "2"})
     names = sorted(path.name for path in folder(table).glob("v*.json"))
     assert names == [f"v{n}.metadata.json" for n in (5, 6, 7)]
     log = reader.newest(folder(table))["metadata-log"]
@@ -348,7 +348,7 @@ def test_old_documents_are_deleted_and_some_are_kept(catalog):
 
 def test_history_and_files_stay_few(catalog, monkeypatch):
     monkeypatch.setattr(document, "MOST_SNAPSHOTS", 4)
-    table = written(
+    table = write_table(
         catalog, 30, options={"metadata.iceberg.previous-versions-max": "1",
                               "metadata.iceberg.compaction.max.file-num": "5"})  # fmt: skip
     newest = reader.newest(folder(table))
@@ -361,7 +361,7 @@ def test_history_and_files_stay_few(catalog, monkeypatch):
 
 
 def test_a_commit_that_another_process_showed_first_leaves_nothing(catalog):
-    table = written(catalog, 3)
+    table = write_table(catalog, 3)
     before = sorted(folder(table).iterdir())
     follow_commit(table._store, table.latest_snapshot(), table.snapshot(2))
     assert sorted(folder(table).iterdir()) == before
@@ -372,7 +372,7 @@ def test_a_commit_that_another_process_showed_first_leaves_nothing(catalog):
 
 @pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
 def test_rename_and_drop(catalog, tmp_path, storage):
-    table = written(catalog, 3, options={"metadata.iceberg.storage": storage})
+    table = write_table(catalog, 3, options={"metadata.iceberg.storage": storage})
     uuid = newest_metadata(table._store).document["table-uuid"]
     catalog.rename_table("db.t", "db.u")
     table = catalog.get_table("db.u")
@@ -385,7 +385,7 @@ def test_rename_and_drop(catalog, tmp_path, storage):
     assert not Path(str(place).replace("/u/", "/t/")).exists()
     catalog.drop_table("db.u")
     assert not place.exists()
-    again = written(catalog, 1, name="db.u", options={"metadata.iceberg.storage": storage})
+    again = write_table(catalog, 1, name="db.u", options={"metadata.iceberg.storage": storage})
     assert newest_metadata(again._store).document["table-uuid"] != uuid
 
 
@@ -393,7 +393,7 @@ def test_rename_and_drop(catalog, tmp_path, storage):
 @pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
 def test_a_rename_keeps_tags_and_history(catalog, storage, version):
     options = {"metadata.iceberg.storage": storage, "metadata.iceberg.format-version": version}
-    table = written(catalog, 5, options=options)
+    table = write_table(catalog, 5, options=options)
     table.tags.create("second", 2)
     table.tags.create("fourth", 4)
     before = reader.newest(Path(newest_metadata(table._store).location).parent)
@@ -438,7 +438,7 @@ def test_summaries_of_floating_point_partitions_bound_all_but_nan(type_text, val
 
 
 def test_branches_have_none_and_fast_forward_is_followed(catalog):
-    table = written(catalog, 3)
+    table = write_table(catalog, 3)
     table.branches.create("b", snapshot_id=2)
     table.at_branch("b").append(arrow(COLUMNS, (50, "b")))
     assert reader.newest(folder(table))["current-snapshot-id"] == 3
@@ -447,7 +447,7 @@ def test_branches_have_none_and_fast_forward_is_followed(catalog):
 
 
 def test_orphans_of_iceberg_are_cleaned_and_nothing_else(catalog):
-    table = written(catalog, 4)
+    table = write_table(catalog, 4)
     table.rollback_to(2)
     table.append(arrow(COLUMNS, (8, "x")))
     stray = folder(table) / "mine.txt"
@@ -464,7 +464,7 @@ def test_orphans_of_iceberg_are_cleaned_and_nothing_else(catalog):
 
 
 def test_a_changed_schema_is_shown_at_once(catalog):
-    table = written(catalog, 2)
+    table = write_table(catalog, 2)
     table = table.alter([add_column("n", "INT"), rename_column("v", "w")])
     document = reader.newest(folder(table))
     assert document["current-schema-id"] == table.schema.id
@@ -558,14 +558,14 @@ def test_writers_at_the_same_time_are_all_followed(catalog):
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(write, (0, 10, 20)))
     table = catalog.get_table("db.t")
-    # Who was first may point to his own document at last; the next commit sees all.
+    # The first writer may point to its own document at last; the next commit sees all.
     table.append(arrow(COLUMNS, (99, "x")))
     assert is_followed(table)
 
 
 def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
     monkeypatch.setattr(document, "MOST_SNAPSHOTS", 5)
-    table = written(catalog, 40, options={"metadata.iceberg.compaction.max.file-num": "8"})
+    table = write_table(catalog, 40, options={"metadata.iceberg.compaction.max.file-num": "8"})
     sizes = [path.stat().st_size for path in sorted(folder(table).glob("v*.json"))]
     assert max(sizes) < 1.05 * min(sizes)
     assert len(sizes) == 11
@@ -574,7 +574,7 @@ def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
 
 @pytest.mark.parametrize("lost", ["snap-4-*.avro", "*-m0.avro"])
 def test_lost_manifests_begin_a_new_history(catalog, lost):
-    table = written(catalog, 4)
+    table = write_table(catalog, 4)
     for path in folder(table).glob(lost):
         path.unlink()
     table.overwrite(arrow(COLUMNS, (9, "y")), {})
@@ -593,7 +593,7 @@ def in_catalog(table):
 @pytest.mark.parametrize("through", ["directory", "server"])
 def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
     catalog.create_database("gone")
-    places = [in_catalog(written(catalog, 2, name=f"{database}.{name}", options=IN_CATALOG))
+    places = [in_catalog(write_table(catalog, 2, name=f"{database}.{name}", options=IN_CATALOG))
               for database, name in (("gone", "a"), ("gone", "b"), ("db", "t"))]  # fmt: skip
     if through == "directory":
         catalog.drop_database("gone", cascade=True)
@@ -606,7 +606,7 @@ def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
 
 def test_foreign_files_stay_when_a_database_is_dropped(catalog):
     catalog.create_database("gone")
-    own, other = (in_catalog(written(catalog, 1, name=f"gone.{name}", options=IN_CATALOG))
+    own, other = (in_catalog(write_table(catalog, 1, name=f"gone.{name}", options=IN_CATALOG))
                   for name in "ab")  # fmt: skip
     document = other / "v1.metadata.json"
     text = json.loads(document.read_bytes())
@@ -624,7 +624,7 @@ def test_foreign_files_stay_when_a_database_is_dropped(catalog):
 
 
 def test_metadata_is_deleted_with_its_table_though_the_option_was_switched_off(catalog):
-    table = written(catalog, 2, options=IN_CATALOG)
+    table = write_table(catalog, 2, options=IN_CATALOG)
     place = in_catalog(table)
     table.alter([set_option("metadata.iceberg.storage", "disabled")])
     catalog.drop_table("db.t")
@@ -633,7 +633,7 @@ def test_metadata_is_deleted_with_its_table_though_the_option_was_switched_off(c
 
 def test_metadata_of_a_foreign_dropped_table_shows_nothing_of_the_new_one(catalog):
     """Other engines drop a table, and leave its metadata in the warehouse."""
-    table = written(catalog, 3, options=IN_CATALOG)
+    table = write_table(catalog, 3, options=IN_CATALOG)
     place = in_catalog(table)
     shutil.rmtree(table._store.table_path)
     table = new_table(catalog, COLUMNS, options=IN_CATALOG)
@@ -650,7 +650,7 @@ def test_metadata_of_a_foreign_dropped_table_shows_nothing_of_the_new_one(catalo
 
 @pytest.mark.parametrize("kept", ["0", "10"])
 def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
-    table = written(catalog, 4, options={"metadata.iceberg.previous-versions-max": kept})
+    table = write_table(catalog, 4, options={"metadata.iceberg.previous-versions-max": kept})
     before = sorted(folder(table).iterdir())
     for number in (2, 3, 4):
         follow_commit(table._store, table.snapshot(number), table.snapshot(number - 1))
@@ -659,7 +659,7 @@ def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
 
 
 def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeypatch):
-    table = written(catalog, 2)
+    table = write_table(catalog, 2)
     table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
     snapshots = {number: table.snapshot(number) for number in (2, 3)}
     file_io = type(table._store.file_io)
@@ -678,17 +678,17 @@ def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeyp
 
 
 @pytest.mark.parametrize("kept", ["0", "1", "10"])
-@pytest.mark.parametrize("others", [1, 2, 4])
-def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, others):
+@pytest.mark.parametrize("other_writers", [1, 2, 4])
+def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, other_writers):
     """Its document, and the next one, are deleted by the time: before whichever call that is."""
     for stop in count():
         options = {"metadata.iceberg.previous-versions-max": kept}
-        table = written(catalog, 2, name=f"db.t{stop}", options=options)
+        table = write_table(catalog, 2, name=f"db.t{stop}", options=options)
         table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
         snapshots = [table.snapshot(3), table.snapshot(2)]
 
         def before(number, _method, _path, table=table, stop=stop):
-            for other in range(others if number == stop else 0):
+            for other in range(other_writers if number == stop else 0):
                 table.append(arrow(COLUMNS, (10 + other, "x")))
 
         file_io = FaultyFileIO(table._store.file_io, before=before)
@@ -703,7 +703,7 @@ def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, others):
 def test_no_fault_shows_a_half_state(catalog, fault):
     """Whatever call goes wrong, the hint leads to a whole snapshot, and the next commit heals."""
     for call in count():
-        table = written(catalog, 2, name=f"db.t{call}")
+        table = write_table(catalog, 2, name=f"db.t{call}")
         table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
         file_io = FaultyFileIO(LocalFileIO())
         faulty = FilesystemCatalog(catalog._catalog.warehouse, file_io)
@@ -728,7 +728,7 @@ def test_paths_are_absolute_though_the_warehouse_was_named_from_here(
 ):
     monkeypatch.chdir(tmp_path)
     near = open_catalog("warehouse")
-    table = written(near, 2, options={"metadata.iceberg.storage": storage})
+    table = write_table(near, 2, options={"metadata.iceberg.storage": storage})
     monkeypatch.chdir("/")
     far = catalog.get_table("db.t")
     found = newest_metadata(far._store)

@@ -1,4 +1,4 @@
-"""What Iceberg's readers get to open the files of a table on S3, and what they never get."""
+"""Iceberg's readers get the options to open the files of a table on S3, and no other secrets."""
 
 import json
 import logging
@@ -59,12 +59,14 @@ def test_readers_get_the_key_of_readers_whatever_else_they_may(on_s3):
         "s3.access-key-id": KEY,
         "s3.secret-access-key": READER,
     }
-    for who in ("analyst", "admin"):
-        loaded = client.of(token_of(who)).ask("GET", f"{DB}/tables/pub_a", headers=VENDED).json
+    for principal in ("analyst", "admin"):
+        loaded = (
+            client.of(token_of(principal)).ask("GET", f"{DB}/tables/pub_a", headers=VENDED).json
+        )
         assert loaded["config"] == expected
         folder = f"{WAREHOUSE}/db.db/pub_a"
         assert loaded["storage-credentials"] == [{"prefix": folder, "config": expected}]
-        asked = client.of(token_of(who)).get(f"{DB}/tables/pub_a/credentials").json
+        asked = client.of(token_of(principal)).get(f"{DB}/tables/pub_a/credentials").json
         assert asked == {"storage-credentials": loaded["storage-credentials"]}
     config = client.of(token_of("analyst")).get("/iceberg/v1/config").json
     assert config["defaults"] == {**shown, "client.region": "us-east-1"}
@@ -90,8 +92,8 @@ def test_clients_without_request_or_grant_get_no_credentials(on_s3, audit_lines)
         assert answer.status == 200
         assert answer.json["config"] == {}
         assert "storage-credentials" not in answer.json
-    for who in ("clerk", "etl", "lister"):
-        asked = client.of(token_of(who)).get(f"{DB}/tables/pub_a/credentials")
+    for principal in ("clerk", "etl", "lister"):
+        asked = client.of(token_of(principal)).get(f"{DB}/tables/pub_a/credentials")
         assert error_of(asked) == (403, "ForbiddenException")
     lines = [json.loads(line) for line in audit_lines()]
     assert [line.get("token") for line in lines] == [None] * 6
@@ -109,7 +111,7 @@ def test_no_secret_is_in_a_log_a_number_or_an_error_of(on_s3, caplog):
     ]
     shown = caplog.text + "".join(str(record.__dict__) for record in caplog.records)
     shown += "".join(answer.body.decode() for answer in answers)
-    for secret in (READER, WRITER, *(token_of(who) for who in GRANTS)):
+    for secret in (READER, WRITER, *(token_of(principal) for principal in GRANTS)):
         assert secret not in shown
     lines = [json.loads(r.message) for r in caplog.records if "audit" in r.name]
     assert [(line["operation"], line["status"], line.get("token")) for line in lines] == [

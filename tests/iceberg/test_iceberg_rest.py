@@ -1,4 +1,4 @@
-"""Iceberg's REST catalog beside Paimon's: what its readers get, and what nobody gets by it."""
+"""Iceberg's REST catalog beside Paimon's: answers to its readers, and refused requests."""
 
 import json
 import logging
@@ -61,7 +61,7 @@ def head(client, path, **headers):
     return answer.status
 
 
-# What readers get
+# Answers to readers
 
 
 def test_config_names_all_served_endpoints(admin):
@@ -203,12 +203,12 @@ def test_lists_have_pages_on_request(admin, warehouse):
     catalog.drop_database("many", cascade=True)
 
 
-# Who gets what
+# Grants
 
 
 def test_lists_hold_the_visible_names(guarded):
-    for who in ("analyst", "clerk", "lister"):
-        client = guarded.of(token_of(who))
+    for principal in ("analyst", "clerk", "lister"):
+        client = guarded.of(token_of(principal))
         assert client.get("/iceberg/v1/namespaces").json["namespaces"] == [["db"]]
         names = [each["name"] for each in client.get(f"{DB}/tables").json["identifiers"]]
         assert names == ["pub_a", "pub_new"]
@@ -217,15 +217,15 @@ def test_lists_hold_the_visible_names(guarded):
     assert error_of(blind.get(f"{DB}/tables")) == (403, "ForbiddenException")
 
 
-@pytest.mark.parametrize("who", ["analyst", "clerk", "lister", "stranger", "blind"])
+@pytest.mark.parametrize("principal", ["analyst", "clerk", "lister", "stranger", "blind"])
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", ""), ("HEAD", ""), ("GET", "/credentials"), ("POST", ""), ("DELETE", ""),
      ("POST", "/metrics"), ("POST", "/plan"), ("POST", "/tasks"), ("POST", "/sign"),
      ("POST", "/unregister")],
 )  # fmt: skip
-def test_existence_of_a_table_is_hidden(guarded, who, method, path):
-    asker = guarded.of(token_of(who))
+def test_existence_of_a_table_is_hidden(guarded, principal, method, path):
+    asker = guarded.of(token_of(principal))
     answers = [
         asker.ask(method, f"/iceberg/v1/namespaces/{database}/tables/{table}{path}",
                   b"{}" if method == "POST" else None, VENDED)
@@ -239,9 +239,9 @@ def test_existence_of_a_table_is_hidden(guarded, who, method, path):
     assert answers[0].status == 403
 
 
-@pytest.mark.parametrize("who", ["blind", "stranger"])
-def test_nor_whether_a_database_does(guarded, who):
-    asker = guarded.of(token_of(who))
+@pytest.mark.parametrize("principal", ["blind", "stranger"])
+def test_nor_whether_a_database_does(guarded, principal):
+    asker = guarded.of(token_of(principal))
     for method, path in (
         *(("GET", ""), ("HEAD", ""), ("GET", "/tables"), ("DELETE", "")),
         *(("POST", "/tables"), ("GET", "/views"), ("POST", "/properties")),
@@ -323,7 +323,7 @@ def test_no_name_leads_elsewhere(guarded, admin, name, place):
 
 
 def test_a_namespace_of_many_levels_gives_no_rights(guarded):
-    """Grants are globs; `db*` of a principal must not cover what another part says."""
+    """Grants are globs; `db*` of a principal must not cover a database of another grant."""
     stranger = guarded.of(token_of("stranger"))
     for namespace in ("other%1Fdb", "db%1Fother", "other%1F..%1Fdb", "other%2Fdb"):
         path = f"/iceberg/v1/namespaces/{namespace}/tables/pub_a"
@@ -343,7 +343,7 @@ def test_a_hint_that_leads_elsewhere_is_not_followed(admin, warehouse, name):
 
 
 def test_external_tables_metadata_is_in_its_folder(warehouse, tmp_path):
-    """Beside it may lie what the principal who named the folder must not see."""
+    """The folder beside it is hidden from the principal that named the folder."""
     settings = ServeSettings(warehouse=warehouse, insecure=True, roots=(str(tmp_path),))
     mine, theirs = tmp_path / "mine.db", tmp_path / "iceberg" / "mine" / "t" / "metadata"
     outside = new_catalog_in(tmp_path / "w")
@@ -375,7 +375,7 @@ def test_external_tables_metadata_is_in_its_folder(warehouse, tmp_path):
 # Changes by Paimon's clients
 
 
-def changed(client, method, path, body=None):
+def change(client, method, path, body=None):
     answer = client.ask(method, f"/v1/paimon/databases/db/tables{path}", body)
     assert answer.status == 200, answer.body
 
@@ -400,20 +400,20 @@ def test_changes_of_other_clients_are_followed_by_the_server(admin, warehouse, n
     for number in (1, 2):
         table.append(rows(number))
 
-    def loaded():
+    def load():
         return admin.get(f"{DB}/tables/{name}").json["metadata"]
 
     column = {"action": "addColumn", "fieldNames": ["more"], "dataType": "INT"}
-    changed(admin, "POST", f"/{name}", {"changes": [column]})
-    assert [field["name"] for field in loaded()["schemas"][-1]["fields"]] == ["id", "text", "more"]
-    changed(admin, "POST", f"/{name}/tags", {"tagName": "one", "snapshotId": 1})
-    assert loaded()["refs"]["one"]["snapshot-id"] == 1
-    changed(admin, "DELETE", f"/{name}/tags/one")
-    assert "one" not in loaded()["refs"]
+    change(admin, "POST", f"/{name}", {"changes": [column]})
+    assert [field["name"] for field in load()["schemas"][-1]["fields"]] == ["id", "text", "more"]
+    change(admin, "POST", f"/{name}/tags", {"tagName": "one", "snapshotId": 1})
+    assert load()["refs"]["one"]["snapshot-id"] == 1
+    change(admin, "DELETE", f"/{name}/tags/one")
+    assert "one" not in load()["refs"]
     back = {"instant": {"type": "snapshot", "snapshotId": 1}}
-    changed(admin, "POST", f"/{name}/rollback", back)
-    assert loaded()["current-snapshot-id"] == 1
-    changed(admin, "DELETE", f"/{name}")
+    change(admin, "POST", f"/{name}/rollback", back)
+    assert load()["current-snapshot-id"] == 1
+    change(admin, "DELETE", f"/{name}")
 
 
 def test_metadata_in_a_folder_of_the_catalog_is_deleted_with_its_table(admin, warehouse, name):
@@ -426,7 +426,7 @@ def test_metadata_in_a_folder_of_the_catalog_is_deleted_with_its_table(admin, wa
     assert not (folder / name).exists()
     loaded = admin.get(f"{DB}/tables/{name}_new").json
     assert loaded["metadata"]["location"].endswith(f"/{name}_new")
-    changed(admin, "DELETE", f"/{name}_new")
+    change(admin, "DELETE", f"/{name}_new")
     assert not (folder / f"{name}_new").exists()
 
 

@@ -218,7 +218,7 @@ def files(*sizes):
     return [data_file(file_name=f"f-{n}.parquet", file_size=s) for n, s in enumerate(sizes)]
 
 
-def picked(ordered, sizes, **changes):
+def pick(ordered, sizes, **changes):
     """Return the sizes of what is compacted, group by group; all files are small."""
     if ordered:
         groups = append_rules(**changes).in_order(files(*sizes), lambda _: True, lambda _: False)
@@ -232,21 +232,21 @@ BOTH = pytest.mark.parametrize("ordered", [False, True])
 
 @BOTH
 def test_file_waits_until_the_rest_is_as_large(ordered):
-    assert picked(ordered, [5, 1, 1, 1, 1]) == []
-    assert picked(ordered, [6, 1, 1, 1, 1, 1]) == [[1] * 5]
-    assert picked(ordered, [5, 1, 1, 1, 1, 1]) == [[1] * 5 + [5]]
-    assert picked(ordered, [6, 1, 1, 1, 1, 1], is_full=True) == [[1] * 5 + [6]]
+    assert pick(ordered, [5, 1, 1, 1, 1]) == []
+    assert pick(ordered, [6, 1, 1, 1, 1, 1]) == [[1] * 5]
+    assert pick(ordered, [5, 1, 1, 1, 1, 1]) == [[1] * 5 + [5]]
+    assert pick(ordered, [6, 1, 1, 1, 1, 1], is_full=True) == [[1] * 5 + [6]]
 
 
 @BOTH
 def test_few_files_that_fill_files_do_not_wait(ordered):
-    assert picked(ordered, [170 * MEBIBYTE] * 3) == []
-    assert picked(ordered, [171 * MEBIBYTE] * 3) == [[171 * MEBIBYTE] * 3]
+    assert pick(ordered, [170 * MEBIBYTE] * 3) == []
+    assert pick(ordered, [171 * MEBIBYTE] * 3) == [[171 * MEBIBYTE] * 3]
 
 
 def test_both_sides_of_a_large_file_are_looked_at():
-    assert picked(True, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5, [2] * 5]
-    assert picked(False, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5 + [2] * 5]
+    assert pick(True, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5, [2] * 5]
+    assert pick(False, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5 + [2] * 5]
 
 
 @BOTH
@@ -257,7 +257,7 @@ def test_a_log_costs_the_logarithm_of_its_length(ordered, a_day):
     costs = {}
     for day in range(1, DAYS + 1):
         log += [1000 + (37 * day + each) % 400 for each in range(a_day)]
-        for group in picked(ordered, log):
+        for group in pick(ordered, log):
             rewritten += sum(group)
             for size in group:
                 log.remove(size)

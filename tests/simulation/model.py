@@ -127,7 +127,7 @@ class Model:
         matches = [match for path in paths if (match := _ROOT.fullmatch(path))]
         for match in sorted(matches, key=_order):  # main first: branches begin there
             known = before.get(match[0].partition("/d.db/")[2][1:])  # of whatever name its table is
-            self._seen(match[0], match, known)
+            self._note_seen(match[0], match, known)
 
     def look(self, call: Call) -> None:
         """Check all that a write may have broken; AssertionError if it has."""
@@ -144,7 +144,7 @@ class Model:
             elif match := _DOCUMENT.fullmatch(path):
                 self._document_changed(path, match["table"])
             elif call.kind == "delete" and not self._is_moving:
-                self._deleted(path)
+                self._note_deleted(path)
 
     @property
     def _is_moving(self) -> bool:
@@ -173,7 +173,7 @@ class Model:
 
     def _root_changed(self, path: str, match: re.Match[str]) -> None:
         if self.world.store.has(path):
-            self._seen(path, match)
+            self._note_seen(path, match)
         elif self.roots.pop(path, None) is not None and match["kind"] == "snapshot":
             number, home = int(match["name"]), path.rpartition("-")[0]
             if f"{home}-{number - 1}" in self.roots:  # undone, not expired: later ones are astray
@@ -215,7 +215,7 @@ class Model:
     def _end_of(self, record: Record) -> int:
         return self.scheduler.calls if record.ended is None else record.ended
 
-    def _deleted(self, path: str) -> None:
+    def _note_deleted(self, path: str) -> None:
         if not any(part in path for part in _DATA):
             return
         for root_path, root in self.roots.items():
@@ -224,7 +224,7 @@ class Model:
                 inside = path[len(table) + 1 :]
                 assert inside not in root.needed, f"{path} was deleted, {root_path} needs it"
 
-    def _seen(self, path: str, match: re.Match[str], known: Root | None = None) -> None:
+    def _note_seen(self, path: str, match: re.Match[str], known: Root | None = None) -> None:
         """Take in a snapshot or tag file, once it has its bytes."""
         data = self.world.store.file(path).data
         if not data:
@@ -264,7 +264,7 @@ class Model:
         """Return the missing files of a snapshot."""
         if data not in self.needed:
             try:
-                self.needed[data] = frozenset(self._needed(store, root.snapshot))
+                self.needed[data] = frozenset(self._needed_files(store, root.snapshot))
             except NotFoundError as error:
                 return [str(error)]
         root.needed = self.needed[data]
@@ -304,7 +304,7 @@ class Model:
             assert match["branch"] or self._is_moving, f"{match['table']} has no schema"
             return None
 
-    def _needed(self, store: FileStore, snapshot: Snapshot) -> Iterator[str]:
+    def _needed_files(self, store: FileStore, snapshot: Snapshot) -> Iterator[str]:
         paths = set(metadata_paths(store, snapshot))
         for entry in FileStoreScan(store).live_files(snapshot):
             paths.update(data_file_paths(store, entry))

@@ -224,10 +224,10 @@ class _Server:
 
     def load_table(self, *_: object, **__: object) -> LoadedTable:
         store = self._store.reopen()
-        return _loaded(store, None)
+        return _load(store, None)
 
 
-def _loaded(store: FileStore, server: "_Server | None") -> LoadedTable:
+def _load(store: FileStore, server: "_Server | None") -> LoadedTable:
     return LoadedTable(
         location=store.table_path,
         schema=store.schema,
@@ -243,7 +243,7 @@ def _serve(catalog: TableCatalog, task: Task) -> object:
     environment = CatalogEnvironment(
         catalog=server,  # type: ignore[arg-type]
         identifier=Identifier("d", "t"),
-        loaded=_loaded(store, server),
+        loaded=_load(store, server),
     )
     client = Table(replace(store, environment=environment))
     return _write(client, task, {task.number: task.number})

@@ -137,7 +137,7 @@ class Scheduler:
         if self.calls > self._most_calls:
             self.fail(AssertionError(f"no end after {self.calls} calls"))
         if self.failure is None:
-            other = self._chosen(me)
+            other = self._next_actor(me)
             if other is not me:
                 self.current = other
                 other.baton.release()
@@ -175,10 +175,10 @@ class Scheduler:
         if not self.actors:
             self._done.release()
             return
-        self.current = self._chosen(None)
+        self.current = self._next_actor(None)
         self.current.baton.release()
 
-    def _chosen(self, current: Actor | None) -> Actor:
+    def _next_actor(self, current: Actor | None) -> Actor:
         try:
             return self.actors[0] if self.failure else self._choose(self.actors, current)
         except BaseException as error:  # noqa: BLE001 - `run` raises it

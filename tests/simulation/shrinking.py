@@ -41,7 +41,7 @@ def _smaller(schedule: Schedule) -> Iterator[Schedule]:
     turns, size = schedule.turns, len(schedule.turns) // 2
     while size:
         for start in range(0, len(turns), size):
-            yield replace(schedule, turns=_joined(turns[:start] + turns[start + size :]))
+            yield replace(schedule, turns=_join(turns[:start] + turns[start + size :]))
         size //= 2
 
 
@@ -50,12 +50,12 @@ def _with_script(schedule: Schedule, number: int, script: tuple[str, ...]) -> Sc
     scripts[number] = script
     turns, faults = schedule.turns, schedule.faults
     if not script:
-        turns = _joined(tuple(turn for turn in turns if turn[0] != number))
+        turns = _join(tuple(turn for turn in turns if turn[0] != number))
         faults = tuple(fault for fault in faults if fault[0] != number)
     return replace(schedule, scripts=tuple(scripts), turns=turns, faults=faults)
 
 
-def _joined(turns: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def _join(turns: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
     joined: list[tuple[int, int]] = []
     for number, calls in turns:
         if joined and joined[-1][0] == number:

@@ -108,7 +108,7 @@ class _Memory:
 
     @property
     def _own(self) -> Any:
-        return _remembered(self, self._make)
+        return _remember(self, self._make)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._own, name)
@@ -129,7 +129,7 @@ class _Memory:
         return len(self._own)
 
 
-def _remembered(key: object, make: Callable[[], Any]) -> Any:
+def _remember(key: object, make: Callable[[], Any]) -> Any:
     memory = _HERE[-1].actor().memory
     if key not in memory:
         memory[key] = make()
@@ -138,7 +138,7 @@ def _remembered(key: object, make: Callable[[], Any]) -> Any:
 
 def _by_process(make: Callable[..., Any]) -> Callable[..., Any]:
     """Return a cached function whose cache is a process's own."""
-    return lambda *arguments: _remembered((make, arguments), lambda: make(*arguments))
+    return lambda *arguments: _remember((make, arguments), lambda: make(*arguments))
 
 
 def _at_once(_: ThreadPoolExecutor, call: Callable[..., Any], /, *args: Any, **more: Any) -> Any:

@@ -47,7 +47,7 @@ _Segment = tuple[str, int, Counter[Row]]
 
 
 class ForeignFilesMachine(stateful.RuleBasedStateMachine):
-    """Two folders of each format, one table; the model is what rows each part brought."""
+    """Two folders of each format, one table; the model has the rows of each part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class ForeignFilesMachine(stateful.RuleBasedStateMachine):
     def clean(self, force: bool) -> None:
         self._table.segments().clean(force=force)
         if force:
-            self._history.clear()  # what was cleaned is not known again after a rollback
+            self._history.clear()  # cleaned files are not known again after a rollback
             self._tagged.clear()
 
     @stateful.rule()
@@ -163,7 +163,7 @@ class ForeignFilesMachine(stateful.RuleBasedStateMachine):
     def tag(self) -> None:
         self._next += 1
         self._table.tags.create(f"tag-{self._next}")
-        self._tagged[f"tag-{self._next}"] = self._expected()
+        self._tagged[f"tag-{self._next}"] = self._expected_rows()
 
     @stateful.precondition(lambda self: self._table.tags.list())
     @stateful.rule(data=st.data())
@@ -215,7 +215,7 @@ class ForeignFilesMachine(stateful.RuleBasedStateMachine):
 
     @stateful.invariant()
     def the_rows_are_those_of_the_live_parts(self) -> None:
-        assert self._read(self._table) == self._expected()
+        assert self._read(self._table) == self._expected_rows()
         live = {segment.id for segment in self._table.segments().live()}
         assert live == set(self._segments)
         latest = self._table.latest_snapshot()
@@ -227,7 +227,7 @@ class ForeignFilesMachine(stateful.RuleBasedStateMachine):
         for name, held in self._tagged.items():
             assert self._read(self._table.copy({"scan.tag-name": name})) == held
 
-    def _expected(self) -> Counter[Row]:
+    def _expected_rows(self) -> Counter[Row]:
         expected = self._own.copy()
         for _, _, held in self._segments.values():
             expected += held

@@ -1,8 +1,8 @@
-"""Whatever a table went through: maintenance takes no file that anything still reads.
+"""Maintenance deletes no file that a reader needs, after any history of a table.
 
-Histories are drawn from seeds, each of some kind of table. Nothing knows what rows to expect. What
-a snapshot, tag or branch shows is noted when it is first seen, under the name of its delta list,
-which is unique: it must show the same ever after.
+Histories are drawn from seeds, each of some kind of table. No model has the expected rows. The
+rows of a snapshot, tag or branch are noted when they are first read, under the name of its delta
+list, which is unique: later reads must give the same rows.
 """
 
 import random
@@ -73,7 +73,7 @@ _OTHER_SEEDS = range(2 * len(_KINDS))
 
 
 class Keeper:
-    """Remembers what every snapshot ever showed."""
+    """Remembers the rows of every snapshot."""
 
     def __init__(self) -> None:
         self._shown: dict[str, list[Any]] = {}
@@ -89,7 +89,7 @@ class Keeper:
                 _check_changelog(store, changelog)
 
     def note(self, table: Table, *, again: bool = False) -> None:
-        """Read what was never seen before; everything `again`, if asked."""
+        """Read states that were not read before; all of them with `again`."""
         for store in (table._store, *other_branches(table._store)):
             reader = Table(store).new_read_builder()
             for snapshot in existing_snapshots(store):
@@ -105,14 +105,14 @@ class Keeper:
 
 
 def check_files(store: FileStore, snapshot: Snapshot) -> None:
-    """What no read looks at is there, too."""
+    """Files that no read opens are there, too."""
     assert all(map(store.file_io.exists, metadata_paths(store, snapshot)))
     for entry in changelog_entries(store, snapshot):
         assert all(map(store.file_io.exists, data_file_paths(store, entry)))
 
 
 def _check_changelog(store: FileStore, changelog: Snapshot) -> None:
-    """What outlived its snapshot can be read."""
+    """Tags and changelogs can be read after their snapshot expired."""
     entries = list(retained_changelog(store, changelog))
     if changelog.changelog_manifest_list is not None:
         assert sum(entry.file.row_count for entry in entries) == changelog.changelog_record_count
@@ -178,7 +178,7 @@ class History:
         if not keyed:
             self._events += [self.sort, self.add_a_segment, self.delete_segments]
         self.told: list[str] = []
-        """What happened, for a failure."""
+        """The steps, for a failure."""
 
     @property
     def _store(self) -> FileStore:
@@ -313,7 +313,7 @@ class TangledHistory(History):
 
     def abandon(self) -> None:
         builder = self._table.new_write_builder()
-        assert _EXECUTOR.map_rows(builder.prepare(), self._rows(1)).messages  # nobody commits them
+        assert _EXECUTOR.map_rows(builder.prepare(), self._rows(1)).messages  # not committed
 
     def roll_back(self) -> None:
         self._table.rollback_to(self._some_snapshot())
@@ -376,7 +376,7 @@ class TangledHistory(History):
                 table.consumers.reset("reader", number)
 
     def _maintain(self, action: Callable[[], object]) -> None:
-        """What a consumer of any branch is about to read stays."""
+        """Snapshots that a consumer of any branch reads next stay."""
         tables = [self._table, *map(self._table.at_branch, self._table.branches.list())]
         waiting = [(table, table.consumers.next_snapshot("reader")) for table in tables]
         held = [

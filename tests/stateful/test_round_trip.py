@@ -1,4 +1,4 @@
-"""What is written is read back, for every atomic type and any mixture of them."""
+"""Written rows are read back, for every atomic type and any mixture of them."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""Random schemas, changes and writes: a table whose schema changes reads as the model says.
+"""Random schemas, changes and writes: a table whose schema changes reads as the model does.
 
 `make hunt ARGS="--hypothesis-seed=N"` repeats a longer run.
 """
@@ -42,7 +42,7 @@ TYPES = (
     "STRING", "VARCHAR(3)", "DATE", "TIMESTAMP(3)",
 )  # fmt: skip
 TEXTS = ("7", "-3", "300", "1.9", "x", "", "true", "N", "2024-02-29", "99999999999")
-MOMENTS = (dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 2, 29),
+TIMES = (dt.datetime(1969, 12, 31, 23, 59, 59, 999000), dt.datetime(2024, 2, 29),
            dt.datetime(1970, 1, 2, 3, 4, 5))  # fmt: skip
 _LAST_FIXED_ID = 3
 UNKNOWN_TO_MODEL = {("TIMESTAMP", "INT"), ("TIMESTAMP", "BIGINT"), ("INT", "TIMESTAMP"),
@@ -76,7 +76,7 @@ def values_of(text: str) -> st.SearchStrategy[Any]:
                 [dt.date(1969, 12, 30), dt.date(1970, 1, 1), dt.date(2024, 2, 29)]
             )
         case _:
-            return st.sampled_from(MOMENTS)
+            return st.sampled_from(TIMES)
 
 
 _COLUMNS = st.sets(st.sampled_from(NAMES), min_size=2)
@@ -147,7 +147,7 @@ class EvolvingTable(RuleBasedStateMachine):
         schema = table.schema
         given = {"p": st.integers(0, 1), "k": st.integers(0, 4), "s": st.integers(0, 3),
                  "kind": st.sampled_from(["+I", "-U", "+U", "-D"])}  # fmt: skip
-        ids = {schema.by_id[number].name: name for number, name in self._fixed(schema).items()}
+        ids = {schema.by_id[number].name: name for number, name in self._roles_of(schema).items()}
         row = {
             f.name: given[ids[f.name]]
             if f.name in ids
@@ -160,8 +160,8 @@ class EvolvingTable(RuleBasedStateMachine):
         table.new_write_builder().write(arrow, EXECUTOR)
 
     @staticmethod
-    def _fixed(schema: Any) -> dict[int, str]:
-        """Return field id → role of the first four columns, as far as they are what they were."""
+    def _roles_of(schema: Any) -> dict[int, str]:
+        """Return field id → role of the first four columns, while they keep it."""
         roles = dict(enumerate(("p", "k", "s", "kind")))
         held = {number: schema.by_id[number].type for number in roles if number in schema.by_id}
         return {
@@ -171,7 +171,7 @@ class EvolvingTable(RuleBasedStateMachine):
         }
 
     @staticmethod
-    def _known(source: Any, target: Any) -> bool:
+    def _is_known(source: Any, target: Any) -> bool:
         pair = (source.root.value, target.root.value)
         return same_type(source, target) or (
             supports_cast(source, target) and pair not in UNKNOWN_TO_MODEL
@@ -194,7 +194,7 @@ class EvolvingTable(RuleBasedStateMachine):
             column
             for column in plan.new.fields
             for source in self._model.stored_types(column.id)
-            if not self._known(source, column.type)
+            if not self._is_known(source, column.type)
         ]
         fails = any(Loss.FAILED in column.counts for column in plan.columns)
         try:
@@ -234,7 +234,7 @@ class EvolvingTable(RuleBasedStateMachine):
         schema = self._table.schema
         columns = [f for f in schema.fields if f.id > _LAST_FIXED_ID] or list(schema.fields)
         column = data.draw(st.sampled_from(columns))
-        known = [text for text in TYPES if self._known(column.type, parse_type(text))]
+        known = [text for text in TYPES if self._is_known(column.type, parse_type(text))]
         return sc.update_column_type(column.name, data.draw(st.sampled_from(known or TYPES)))
 
     def _draw_change(self, data: st.DataObject) -> sc.SchemaChange:
@@ -287,7 +287,7 @@ class EvolvingTable(RuleBasedStateMachine):
         return pred.And((one, other)) if kind == 3 else pred.Or((one, other))
 
     @invariant()
-    def reads_as_the_model_says(self) -> None:
+    def reads_as_the_model(self) -> None:
         if not hasattr(self, "_table"):
             return
         schema = self._table.schema

@@ -140,7 +140,7 @@ class ServedCatalog:
         self, identifier: Identifier, *, newest: TableSchema | None = None
     ) -> LoadedTable:
         with self._lock:
-            served = self._served(identifier)
+            served = self._serve(identifier)
             return LoadedTable(
                 location=served.path,
                 schema=self.load_schema(identifier),
@@ -152,7 +152,7 @@ class ServedCatalog:
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         with self._lock:
-            served = self._served(identifier)
+            served = self._serve(identifier)
             with self._working(served):
                 schema = self._schemas(served, identifier.branch).latest()
         if schema is None:
@@ -190,13 +190,13 @@ class ServedCatalog:
         with self._lock:
             if ignore_if_missing and identifier.table not in self._tables(identifier.database):
                 return
-            served = self._served(identifier)
+            served = self._serve(identifier)
             del self._databases[identifier.database][identifier.table]
             _STORAGE.delete_directory(served.path)
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         with self._lock:
-            served = self._served(source)
+            served = self._serve(source)
             if target.table in self._tables(target.database):
                 raise AlreadyExistsError(f"Table '{target}' exists already.", kind="table-exists")
             del self._databases[source.database][source.table]
@@ -206,7 +206,7 @@ class ServedCatalog:
         if self.is_silent and self.is_lost:
             raise StorageError("The server does not answer.")
         with self._lock:
-            return self._served(identifier).newest.get(identifier.branch)
+            return self._serve(identifier).newest.get(identifier.branch)
 
     def commit_snapshot(
         self,
@@ -312,14 +312,14 @@ class ServedCatalog:
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         with self._lock:
-            consumers = self._served(identifier).consumers.items()
+            consumers = self._serve(identifier).consumers.items()
         return {name: at for (branch, name), at in consumers if branch == identifier.branch}
 
     def reset_consumer(
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
         with self._lock:
-            consumers = self._served(identifier).consumers
+            consumers = self._serve(identifier).consumers
             if next_snapshot is None:
                 consumers.pop((identifier.branch, consumer_id), None)
             else:
@@ -335,7 +335,7 @@ class ServedCatalog:
             raise NotFoundError(f"Database '{database}' does not exist.", kind="database-not-found")
         return self._databases[database]
 
-    def _served(self, identifier: Identifier) -> _Served:
+    def _serve(self, identifier: Identifier) -> _Served:
         found = self._tables(identifier.database).get(identifier.table)
         if found is None:
             raise NotFoundError(f"Table '{identifier}' does not exist.", kind="table-not-found")
@@ -344,7 +344,7 @@ class ServedCatalog:
     @contextmanager
     def _changing(self, identifier: Identifier) -> Iterator[_Served]:
         with self._lock:
-            served = self._served(identifier)
+            served = self._serve(identifier)
             with self._working(served):
                 yield served
 

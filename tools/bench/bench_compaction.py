@@ -65,7 +65,7 @@ Seconds = tuple[float, float]
 """Wall clock, and CPU of this process."""
 
 
-def timed(work: Callable[[], Any]) -> Seconds:
+def time_work(work: Callable[[], Any]) -> Seconds:
     started, used = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - started, time.process_time() - used
@@ -96,7 +96,7 @@ def random_runs(home: Path, rows: int, buckets: int) -> Table:
     return table
 
 
-def upserted(home: Path, scale: float) -> Table:
+def upsert_table(home: Path, scale: float) -> Table:
     """Return the primary-key table of `make bench`."""
     declared = TABLES["pk"]
     schema = Schema.of(
@@ -112,50 +112,52 @@ def upserted(home: Path, scale: float) -> Table:
 def measure(options: argparse.Namespace, home: Path) -> None:
     open_catalog(str(home)).create_database("db")
     if options.upserts:
-        table = upserted(home, options.scale)
+        table = upsert_table(home, options.scale)
     else:
         table = random_runs(home, options.rows, options.buckets)
     files = [entry.file for entry in table.state.live_files()]
     size, rows = sum(file.file_size for file in files), sum(file.row_count for file in files)
-    before, _ = timed(lambda: table.new_read_builder().to_arrow())
+    before, _ = time_work(lambda: table.new_read_builder().to_arrow())
     left = table.new_read_builder().with_columns(["id"]).to_arrow().num_rows
     print(f"{rows:,} rows in {len(files)} files, {size:,} bytes; {left:,} keys")
 
-    def copied() -> Table:
+    def copy_table() -> Table:
         copy = home / "db.db" / "copy"
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(table.path, copy)
         return open_table(str(copy))
 
-    def compacted(executor: Any) -> Seconds:
-        builder = copied().new_compaction_builder().with_strategy("full")
-        return timed(lambda: builder.run(executor))
+    def compact_copy(executor: Any) -> Seconds:
+        builder = copy_table().new_compaction_builder().with_strategy("full")
+        return time_work(lambda: builder.run(executor))
 
     executors: dict[str, Any] = {"embedded": EmbeddedExecutor()}
     if options.spark:
         started = time.perf_counter()
         executors["spark local[2]"] = spark_executor()
         session = time.perf_counter() - started
-        first, _ = compacted(executors["spark local[2]"])  # workers start, and load the engine
+        first, _ = compact_copy(executors["spark local[2]"])  # workers start, and load the engine
         print(f"spark: session {session:.2f} s, first compaction {first:.2f} s, not counted below")
     plain = home / "plain.parquet"
     floor = median(
-        [timed(lambda: decode_and_encode(table, left, plain)) for _ in range(options.repeat)]
+        [time_work(lambda: decode_and_encode(table, left, plain)) for _ in range(options.repeat)]
     )
     report("pyarrow decode + encode", floor, rows, size, floor)
     if options.java:
-        measure_java(options, home, copied, left, (rows, size, floor))
+        measure_java(options, home, copy_table, left, (rows, size, floor))
     for name, executor in executors.items():
-        seconds = median([compacted(executor) for _ in range(options.repeat)])
+        seconds = median([compact_copy(executor) for _ in range(options.repeat)])
         report(f"full compaction, {name}", seconds, rows, size, floor)
-    after, _ = timed(lambda: open_table(str(home / "db.db" / "copy")).new_read_builder().to_arrow())
+    after, _ = time_work(
+        lambda: open_table(str(home / "db.db" / "copy")).new_read_builder().to_arrow()
+    )
     print(f"read before {before:.2f} s, after {after:.2f} s; {left:,} rows")
 
 
 def measure_java(
     options: argparse.Namespace,
     home: Path,
-    copied: Callable[[], Table],
+    copy_table: Callable[[], Table],
     left: int,
     against: tuple[int, int, Seconds],
 ) -> None:
@@ -167,7 +169,7 @@ def measure_java(
         command = java_peer(home, heap="4g")
         with Oracle(command, exchange=exchange, working_directory=ROOT) as java:
             for _ in range(options.repeat + 1):
-                copy = copied()
+                copy = copy_table()
                 wall, cpu = java.call("compact_seconds", table="db.copy", writers=writers)
                 runs.append((wall, cpu))
                 found = sum(entry.file.row_count for entry in copy.state.live_files())

@@ -153,10 +153,10 @@ class Java(Side):
         columns = ", ".join(f"{name} {types.get(kind, kind)}" for name, kind in COLUMNS.items())
         columns += f", {partition} INT" if partition else ""
         parts = f" PARTITIONED BY ({partition})" if partition else ""
-        said = {**options, **({"primary-key": "id"} if key else {})}
-        listed = ", ".join(f"'{name}' = '{value}'" for name, value in said.items())
+        given = {**options, **({"primary-key": "id"} if key else {})}
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
         self.session.sql(f"DROP TABLE IF EXISTS paimon.db.{table}")
-        properties = f" TBLPROPERTIES ({listed})" if said else ""
+        properties = f" TBLPROPERTIES ({listed})" if given else ""
         self.session.sql(
             f"CREATE TABLE paimon.db.{table} ({columns}) USING paimon{parts}{properties}"
         )
@@ -253,7 +253,7 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
         before=lambda s: s.create("append", key=False, options={}),
         work=lambda s: s.write("append", frames["append"]),
     )
-    computed = _computed(frames["append"])
+    computed = _compute(frames["append"])
     yield Step(
         name="append: write, computed",
         before=lambda s: s.create("computed", key=False, options={}),
@@ -278,18 +278,18 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
     )
     yield Step(
         name="key: upsert",
-        before=lambda s: _written(s, "upserted", KEYED, frames["pk0"], key=True),
+        before=lambda s: _write(s, "upserted", KEYED, frames["pk0"], key=True),
         work=lambda s: s.write("upserted", frames["pk1"]),
     )
     yield Step(
         name="key: write, computed",
         before=lambda s: s.create("pk", key=True, options=KEYED),
-        work=lambda s: s.write("pk", _computed(frames["pk0"])),
+        work=lambda s: s.write("pk", _compute(frames["pk0"])),
     )
     yield Step(
         name="key: upsert, computed",
-        before=lambda s: _written(s, "upserted", KEYED, frames["pk0"], key=True),
-        work=lambda s: s.write("upserted", _computed(frames["pk1"])),
+        before=lambda s: _write(s, "upserted", KEYED, frames["pk0"], key=True),
+        work=lambda s: s.write("upserted", _compute(frames["pk1"])),
     )
     yield Step(name="join of append and key", work=_join, compared=True)
 
@@ -307,7 +307,7 @@ def steps(frames: Mapping[str, DataFrame], scale: float) -> Iterator[Step]:
     yield from _changes(frames["pk0"], int(MERGED_ROWS * scale), key=True, options=KEYED)
 
 
-def _computed(rows: DataFrame) -> DataFrame:
+def _compute(rows: DataFrame) -> DataFrame:
     columns = {"price": fn.col("price") * 1.5, "name": fn.concat("name", fn.lit("x"))}
     return rows.withColumns(columns)
 
@@ -320,7 +320,7 @@ def _join(side: Side) -> Any:
     return sorted(map(tuple, totals.collect()))
 
 
-def _reads(table: str, rows: int, what: str) -> Iterator[Step]:
+def _reads(table: str, rows: int, subject: str) -> Iterator[Step]:
     one = f"id = {rows * 2 // 3}"
     some = f"id >= {rows // 2} AND id < {rows // 2 + rows // 50}"
     works: dict[str, Work] = {
@@ -331,7 +331,7 @@ def _reads(table: str, rows: int, what: str) -> Iterator[Step]:
         "count": lambda s: s.frame(table).count(),
     }
     for name, work in works.items():
-        yield Step(name=f"{what}: {name}", work=work, compared=True)
+        yield Step(name=f"{subject}: {name}", work=work, compared=True)
 
 
 def _changes(
@@ -343,7 +343,7 @@ def _changes(
     few, changed = rows.where(f"id < {merged}"), rows.where(some)
 
     def before(side: Side) -> None:
-        _written(side, "changed", options, few, key=key)
+        _write(side, "changed", options, few, key=key)
 
     works: dict[str, Work] = {
         "merge": lambda s: s.merge("changed", changed),
@@ -353,7 +353,7 @@ def _changes(
         yield Step(name=f"{name}, {kind}", before=before, work=work)
 
 
-def _written(
+def _write(
     side: Side, table: str, options: Mapping[str, str], rows: DataFrame, *, key: bool
 ) -> None:
     side.create(table, key=key, options=options)
@@ -377,7 +377,7 @@ def batch_seconds(side: Side, session: SparkSession, home: Path, frame: DataFram
     return Figures(wall=taken[1:], spent=[spent])
 
 
-def measured(
+def measure(
     step: Step, sides: list[Side], repeat: int, spent: Callable[[], float]
 ) -> dict[str, Figures]:
     """Run a step by turns; one run before is not counted."""
@@ -474,7 +474,7 @@ def compare(
     )
     for step in steps(frames, options.scale):
         if not wanted or any(name in step.name for name in wanted):
-            _add(table, step.name, measured(step, sides, options.repeat, spent))
+            _add(table, step.name, measure(step, sides, options.repeat, spent))
         elif "write" in step.name or step.name in ("(four runs)", "compaction"):
             # Later steps read its tables.
             for side in sides:

@@ -76,16 +76,16 @@ def build(table_path: str, files: int, manifests: int) -> None:
         FileStoreCommit(store).commit(messages, commit_user="bench", commit_identifier=manifest)
 
 
-def _timed(call: Any) -> tuple[float, Any]:
+def _time_call(call: Any) -> tuple[float, Any]:
     start = time.perf_counter()
     result = call()
     return time.perf_counter() - start, result
 
 
-def measure(table_path: str, what: str) -> dict[str, float]:
+def measure(table_path: str, subject: str) -> dict[str, float]:
     """Measure one thing in this process."""
     store = FileStore.open(LocalFileIO(), table_path)
-    if what == "decode":
+    if subject == "decode":
         snapshot = store.snapshots.latest()
         metas = () if snapshot is None else store.manifests.manifests_of(snapshot)
         paths = [store.paths.manifest(meta.file_name) for meta in metas]
@@ -93,13 +93,13 @@ def measure(table_path: str, what: str) -> dict[str, float]:
         def decode() -> int:
             return sum(len(list(read_container(Path(path).read_bytes(), path))) for path in paths)
 
-        cold, found = _timed(decode)
+        cold, found = _time_call(decode)
         return {"cold": cold, "warm": cold, "found": found, "peak": peak_mib()}
     builder = Table(store).new_read_builder()
-    if what == "point query":
+    if subject == "point query":
         builder = builder.with_filter(f"p = 7 AND id = {KEYS_A_FILE + 3}")
-    cold, plan = _timed(builder.plan)
-    warm = min(_timed(builder.plan)[0] for _ in range(5))
+    cold, plan = _time_call(builder.plan)
+    warm = min(_time_call(builder.plan)[0] for _ in range(5))
     found = sum(len(split.data_files) for split in plan.splits)
     return {"cold": cold, "warm": warm, "found": found, "peak": peak_mib()}
 
@@ -121,16 +121,16 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="bench-planning-") as home:
             build(f"{home}/table", files, manifests)
             limit = None
-            for what in ("decode", "whole table", "point query"):
+            for subject in ("decode", "whole table", "point query"):
                 command = [sys.executable, "-m", "tools.bench.bench_planning"]
                 done = subprocess.run(
-                    [*command, "--measure", f"{home}/table", what],
+                    [*command, "--measure", f"{home}/table", subject],
                     check=True, capture_output=True, text=True,
                 )  # fmt: skip
                 row = json.loads(done.stdout)
                 limit = limit or row["cold"]
                 printed.add_row(
-                    f"{files:,}", f"{manifests:,}", what, f"{row['cold']:.3f}",
+                    f"{files:,}", f"{manifests:,}", subject, f"{row['cold']:.3f}",
                     f"{row['cold'] / limit:.2f}x", f"{row['warm']:.3f}", f"{row['found']:,.0f}",
                     f"{row['peak']:.0f}",
                 )  # fmt: skip

@@ -119,11 +119,11 @@ def runners(
 
 def answer(frame: DataFrame) -> list[tuple[Any, ...]]:
     """Return the rows of a query, sorted, and numbers rounded as their sums may differ."""
-    rows = [tuple(map(_rounded, row)) for row in frame.collect()]
+    rows = [tuple(map(_round_value, row)) for row in frame.collect()]
     return sorted(rows, key=repr)
 
 
-def _rounded(value: Any) -> Any:
+def _round_value(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else float(f"{value:.9g}")
     return value.normalize() if isinstance(value, Decimal) else value
@@ -140,7 +140,7 @@ def measure(
     return time.perf_counter() - start, cpu_seconds() - spent, planned, rows
 
 
-def parsed(session: SparkSession, queries: dict[int, str]) -> Iterator[tuple[int, str]]:
+def parse_queries(session: SparkSession, queries: dict[int, str]) -> Iterator[tuple[int, str]]:
     """Yield the queries that Spark parses; print the rest."""
     parser = session._jsparkSession.sessionState().sqlParser()
     for number, text in queries.items():
@@ -184,7 +184,7 @@ def main() -> None:
     run, console = runners(session, catalog, options.data, sides), Console(width=160)
     best: dict[str, list[tuple[float, float, float]]] = {side: [] for side in sides}
     table = RichTable("query", *(f"{side} s / CPU (plan)" for side in sides))
-    for number, text in parsed(session, chosen):
+    for number, text in parse_queries(session, chosen):
         figures: dict[str, list[tuple[float, float, float]]] = {side: [] for side in sides}
         for _ in range(options.repeat):
             answers = {}

@@ -105,7 +105,7 @@ def _debezium(number: int, op: str, old: Any, new: Any) -> str:
     return _dumps({"before": old, "after": new, "source": source, "op": op, "ts_ms": millis})
 
 
-def _flattened(number: int, op: str, old: Any, new: Any) -> str:
+def _flatten(number: int, op: str, old: Any, new: Any) -> str:
     added = {"__op": op, "__deleted": str(op == "d").lower(), "__lsn": 24_000_000 + number}
     return _dumps((new or old) | added)
 
@@ -136,7 +136,7 @@ _ENVELOPE = f'{{"schema":{_connect_schema()},"payload":'
 RECORDS: dict[str, tuple[Any, Callable[..., str]]] = {
     "Debezium": ("debezium-json", _debezium),
     "Debezium with schemas": ("debezium-json", lambda *of: f"{_ENVELOPE}{_debezium(*of)}}}"),
-    "Debezium, flattened": ("debezium-json", _flattened),
+    "Debezium, flattened": ("debezium-json", _flatten),
     "Canal": ("canal-json", _canal),
     "Maxwell": ("maxwell-json", _maxwell),
     "rows": ("json", lambda _, __, old, new: _dumps(new or old)),
@@ -165,7 +165,7 @@ def _arrow(data: bytes) -> Callable[[], Any]:
     return read
 
 
-def _parsed(data: bytes, form: str) -> None:
+def _parse(data: bytes, form: str) -> None:
     known = SourceTable(keys=("id",), columns={each.name: each.type for each in SCHEMA.fields})
     options = CdcOptions(table_of=lambda _: known)
     for _ in changes_of(io.BytesIO(data), "f", cdc_format(form), options):
@@ -197,7 +197,7 @@ def _measure(
     works: list[Callable[[], Any]] = [
         _arrow(data),
         lambda: [json.loads(line) for line in lines],
-        lambda: _parsed(data, form),
+        lambda: _parse(data, form),
     ]
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "1.json").write_bytes(data)

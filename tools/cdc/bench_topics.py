@@ -110,7 +110,7 @@ def _measure(broker: Broker, folder: str, options: argparse.Namespace) -> Printe
         value = fn.from_json(found["value"].cast("string"), _DDL)
         return found.select(value.alias("row")).select("row.*")
 
-    def written(frame: Callable[[], Any]) -> Callable[[], None]:
+    def write_of(frame: Callable[[], Any]) -> Callable[[], None]:
         def write() -> None:
             write_dataframe(table, frame())
 
@@ -126,10 +126,10 @@ def _measure(broker: Broker, folder: str, options: argparse.Namespace) -> Printe
                 "spark": lambda: consume(theirs()),
             },
         ),
-        ("into a table", {"ours": written(ours), "spark": written(theirs)}),
+        ("into a table", {"ours": write_of(ours), "spark": write_of(theirs)}),
         (
             "into a table, embedded run of ours",
-            {"ours": lambda: _materialize(asset, here), "spark": written(theirs)},
+            {"ours": lambda: _materialize(asset, here), "spark": write_of(theirs)},
         ),
     ]
     for name, (form, record) in RECORDS.items():

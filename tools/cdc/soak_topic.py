@@ -40,7 +40,7 @@ from tests.testkit.processes import end
 
 _TOPIC, _PARTITIONS, _KEYS = "orders", 2, 50_000
 _MAINTENANCE_SECONDS, _SENSOR_SECONDS, _COMMIT_SECONDS = 600, 30, 5.0
-_NOBODY = Event()
+_NEVER = Event()
 SCHEMA = Schema.of(
     {"id": "BIGINT", "state": "STRING", "note": "STRING"},
     primary_keys=["id"],
@@ -81,7 +81,7 @@ class Place:
         begun, cursor = time.monotonic(), None
         with self.instance() as instance:
             while True:
-                _NOBODY.wait(_SENSOR_SECONDS)
+                _NEVER.wait(_SENSOR_SECONDS)
                 runs = []
                 with dg.build_sensor_context(instance, cursor, resources=self.resources) as context:
                     ticked: Any = sensor(context)
@@ -165,7 +165,7 @@ def _feed(
     while (now := time.monotonic() - begun) < seconds:
         assert not any(child.poll() for child in children), "a process failed"
         feed.send(int(now * rate) - feed.number)
-        _NOBODY.wait(0.05)
+        _NEVER.wait(0.05)
     assert feed.producer.flush(60) == 0
 
 
@@ -177,9 +177,9 @@ def _commits(place: Place) -> list[tuple[float, list[dict[str, Any]]]]:
         while True:
             page = instance.fetch_materializations(place.asset.key, limit=100, cursor=cursor)
             for record in page.records:
-                told: Any = record.asset_materialization
-                if "paimon/offsets" in told.metadata:  # a compaction has none
-                    rows = told.metadata["paimon/offsets"].value.records
+                event: Any = record.asset_materialization
+                if "paimon/offsets" in event.metadata:  # a compaction has none
+                    rows = event.metadata["paimon/offsets"].value.records
                     found.append((record.timestamp, [row.data for row in rows]))
             cursor = page.cursor
             if not page.has_more:

@@ -53,7 +53,7 @@ _STEPS = (
     "restart", "expire", "lose", "make_again", "grow",
 )  # fmt: skip
 _LONGEST = 240.0
-_NOBODY = Event()
+_NEVER = Event()
 
 
 def follow(warehouse: str, address: str, topic: str, name: str, config: dict[str, Any]) -> None:
@@ -141,13 +141,13 @@ class Game:
         self.world.leave_open()
 
     def kill(self) -> None:
-        _NOBODY.wait(self.random.uniform(0, 3))
+        _NEVER.wait(self.random.uniform(0, 3))
         self.random.choice(self.followers).kill()
 
     def restart(self) -> None:
-        _NOBODY.wait(1)  # a broker that is killed sooner forgets which records it deleted
+        _NEVER.wait(1)  # a broker that is killed sooner forgets which records it deleted
         self.world.broker.kill()
-        _NOBODY.wait(self.random.uniform(0, 15))
+        _NEVER.wait(self.random.uniform(0, 15))
         self.world.broker.start()
         self.world.broker.await_partitions(self.world.topic, self.world.partitions)
 
@@ -188,7 +188,7 @@ class Game:
         deadline = time.monotonic() + _LONGEST
         while (wrong := self.wrong()) and time.monotonic() < deadline:
             self.tend()
-            _NOBODY.wait(0.5)
+            _NEVER.wait(0.5)
         assert not wrong, wrong
         for each in self.followers:
             each.config = {}

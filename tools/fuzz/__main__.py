@@ -24,27 +24,27 @@ from rich.console import Console
 from tests.interop.environment import ROOT, java_jar, java_peer
 from tests.interop.steps import OurSide
 from tests.testkit.oracle import Oracle
-from tools.fuzz import deeds, moments
+from tools.fuzz import moments, moves
 from tools.fuzz.game import DATABASE, Game
 from tools.fuzz.tables import draw_table
 
-DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
-    "write": (30, deeds.write),
-    "overwrite": (5, deeds.overwrite),
-    "empty": (2, deeds.empty),
-    "compact": (10, deeds.compact),
-    "keep": (5, deeds.keep),
-    "expire": (4, deeds.expire),
-    "delete": (5, deeds.delete),
-    "update": (5, deeds.update),
-    "merge": (5, deeds.merge),
-    "delete first rows": (2, deeds.delete_first),
-    "put columns": (4, deeds.put_columns),
-    "alter": (8, deeds.alter),
+MOVES: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
+    "write": (30, moves.write),
+    "overwrite": (5, moves.overwrite),
+    "empty": (2, moves.empty),
+    "compact": (10, moves.compact),
+    "keep": (5, moves.keep),
+    "expire": (4, moves.expire),
+    "delete": (5, moves.delete),
+    "update": (5, moves.update),
+    "merge": (5, moves.merge),
+    "delete first rows": (2, moves.delete_first),
+    "put columns": (4, moves.put_columns),
+    "alter": (8, moves.alter),
     "tag": (4, moments.tag),
     "roll back": (1, moments.roll_back),
     "branch": (4, moments.branch),
-    "segment": (4, deeds.add_segment),
+    "segment": (4, moves.add_segment),
     "travel": (5, moments.travel),
     "changes": (5, moments.changes),
 }
@@ -53,7 +53,7 @@ DEEDS: dict[str, tuple[int, Callable[[Game, Random], None]]] = {
 STEPS_OF_A_TABLE = 25
 _MOST_RUNS_TO_SHRINK = 40
 _MEMORY = Path("/dev/shm")  # noqa: S108  # mkdtemp makes a folder of its own there
-_NAMES = [name for name, (weight, _) in DEEDS.items() for _ in range(weight)]
+_NAMES = [name for name, (weight, _) in MOVES.items() for _ in range(weight)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Report:
 
     @property
     def steps(self) -> int:
-        return sum(self.counts[name] for name in DEEDS)
+        return sum(self.counts[name] for name in MOVES)
 
     @property
     def coverage(self) -> str:
@@ -157,7 +157,7 @@ class Fuzz:
         name = chance.choice(_NAMES)
         game.trace.append(f"{number:3} {name}")
         game.counts[name] += 1
-        DEEDS[name][1](game, chance)
+        MOVES[name][1](game, chance)
         game.ask(chance)
 
     def shrunk(self, finding: Finding) -> Finding:
@@ -178,8 +178,8 @@ def _finding(
     seed: str, done: list[int], game: Game | None, drawn: object, error: Exception
 ) -> Finding:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if "interop/fuzz" in f.filename]
-    said = str(error).strip() or repr(error)
-    kind = getattr(error, "kind", None) or " ".join(said.split()[:8])[:100]
+    text = str(error).strip() or repr(error)
+    kind = getattr(error, "kind", None) or " ".join(text.split()[:8])[:100]
     text = "".join(traceback.format_exception(error)[-4:])
     trace = () if game is None else tuple(game.trace)
     return Finding(

@@ -38,7 +38,7 @@ class DifferenceError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Move:
     """Something that each side does in its own way."""
 
     text: str
@@ -97,7 +97,7 @@ class Game:
             table = self.ours.create(self.base, schema)
             table.new_write_builder().write(arrow_rows([row], schema.fields), self.ours.executor)
         except PaimonError as error:
-            self._refused(f"we: {error.kind}")
+            self._note_refusal(f"we: {error.kind}")
         else:
             raise DifferenceError(f"not refused: {self.drawn.refused}")
 
@@ -122,24 +122,24 @@ class Game:
 
     # Operations
 
-    def act(self, deed: Deed, side: SideName) -> bool:
+    def act(self, move: Move, side: SideName) -> bool:
         """Do something, in the twin by the other side; say whether it was done."""
         sides = [side, SIDES[side == "we"]]
         done = []
-        for name, who in zip(self.names, sides, strict=False):
-            is_able = getattr(deed, "ours" if who == "we" else "java") is not None
-            done.append(self._attempt(deed, name, who if is_able else SIDES[who == "we"]))
+        for name, side in zip(self.names, sides, strict=False):
+            is_able = getattr(move, "ours" if side == "we" else "java") is not None
+            done.append(self._attempt(move, name, side if is_able else SIDES[side == "we"]))
         if len(set(done)) > 1:
             self._drop_twin()
         if not done[0]:
             return False
-        before, self.rows = self.rows, self._agreed()
-        expected = None if deed.expects is None else deed.expects(before)
+        before, self.rows = self.rows, self._agree()
+        expected = None if move.expects is None else move.expects(before)
         if expected is not None:
-            self._same(self.rows, self._stored(expected), "read by both", "expected")
+            self._same(self.rows, self._as_stored(expected), "read by both", "expected")
         return True
 
-    def _stored(self, rows: list[PlainRow]) -> list[PlainRow]:
+    def _as_stored(self, rows: list[PlainRow]) -> list[PlainRow]:
         """Return rows as files hold them: ORC has no blanks at the end of a CHAR."""
         fields = self.table().schema.fields
         places = {n for n, field in enumerate(fields) if field.type.root is TypeRoot.CHAR}
@@ -150,42 +150,42 @@ class Game:
             for row in rows
         ]
 
-    def _attempt(self, deed: Deed, name: str, side: SideName) -> bool:
-        self.trace.append(f"      {side}: {deed.text}")
-        action = deed.ours if side == "we" else deed.java
+    def _attempt(self, move: Move, name: str, side: SideName) -> bool:
+        self.trace.append(f"      {side}: {move.text}")
+        action = move.ours if side == "we" else move.java
         if action is None:
-            raise ValueError(f"nobody does {deed.text}")
+            raise ValueError(f"nobody does {move.text}")
         try:
             action(name)
         except (PaimonError, OracleError) as error:
-            if deed.may_be_refused:
-                return self._refused_by_both(deed, name, side, error)
-            return self._may_refuse(deed, error)
-        self.done[f"{deed.text.split()[0]} by {side}"] += 1
+            if move.may_be_refused:
+                return self._refused_by_both(move, name, side, error)
+            return self._may_refuse(move, error)
+        self.done[f"{move.text.split()[0]} by {side}"] += 1
         return True
 
-    def _may_refuse(self, deed: Deed, error: PaimonError | OracleError) -> bool:
+    def _may_refuse(self, move: Move, error: PaimonError | OracleError) -> bool:
         schema = self.table().schema
         if isinstance(error, PaimonError):
             why = known.refused_by_us(self.drawn, schema, error)
         else:
-            why = known.refused_by_java(self.drawn, schema, deed.text, str(error))
+            why = known.refused_by_java(self.drawn, schema, move.text, str(error))
         if why is None:
             raise error
-        return self._refused(f"{'we' if isinstance(error, PaimonError) else 'java'}: {why}")
+        return self._note_refusal(f"{'we' if isinstance(error, PaimonError) else 'java'}: {why}")
 
     def _refused_by_both(
-        self, deed: Deed, name: str, side: SideName, error: PaimonError | OracleError
+        self, move: Move, name: str, side: SideName, error: PaimonError | OracleError
     ) -> bool:
-        other = deed.java if side == "we" else deed.ours
+        other = move.java if side == "we" else move.ours
         try:
             if other is not None:
                 other(name)
         except (PaimonError, OracleError):
-            return self._refused(f"both: {deed.text.split(' ')[0]}")
+            return self._note_refusal(f"both: {move.text.split(' ')[0]}")
         raise DifferenceError(f"{side} alone refused it: {error}") from error
 
-    def _refused(self, why: str) -> bool:
+    def _note_refusal(self, why: str) -> bool:
         self.trace.append(f"        refused, {why}")
         self.refusals[why] += 1
         return False
@@ -202,7 +202,7 @@ class Game:
 
     # Whether both agree
 
-    def _agreed(self) -> list[PlainRow]:
+    def _agree(self) -> list[PlainRow]:
         first: list[PlainRow] | None = None
         for number, name in enumerate(self.names):
             found = self.read(name)
@@ -218,9 +218,9 @@ class Game:
 
     def plain(self, table: pa.Table, fields: Sequence[DataField]) -> list[PlainRow]:
         """Return our rows; lists without an order are sorted."""
-        return self._ordered(plain_rows(table, fields), fields)
+        return self._order(plain_rows(table, fields), fields)
 
-    def _ordered(
+    def _order(
         self, rows: list[PlainRow], fields: Sequence[DataField], first: int = 0
     ) -> list[PlainRow]:
         if not UNORDERED & set(self.drawn.options.values()):
@@ -247,7 +247,7 @@ class Game:
             [said(value, field.type) for value, field in zip(row, fields, strict=True)]
             for row in rows
         ]
-        return self._ordered(found, fields)
+        return self._order(found, fields)
 
     def _same(self, one: list[PlainRow], other: list[PlainRow], which: str, whose: str) -> None:
         ones, others = Counter(map(repr, one)), Counter(map(repr, other))
@@ -306,7 +306,7 @@ class Game:
                     join(tuple(part.ours for part in both)), {kind: [part.java for part in both]}
                 )
         is_orc = "orc" in self.drawn.formats or self.drawn.takes_segments
-        retyped = self._retyped() if self.drawn.kind == "evolution" else frozenset()
+        retyped = self._retyped_ids() if self.drawn.kind == "evolution" else frozenset()
         partitions = self.drawn.schema.partition_keys  # Java finds none by its bytes
         is_shifted = self.drawn.zone != "UTC" and "zone" in self.table().schema.field_names
         fields = [
@@ -325,7 +325,7 @@ class Game:
         pool = [value for value in self.drawn.pool(column) if value is not None]
         return self._leaf(chance, column, pool)
 
-    def _retyped(self) -> frozenset[int]:
+    def _retyped_ids(self) -> frozenset[int]:
         """Return the columns that once had another type: Java takes their old bounds for new."""
         table = self.table()
         types = {field.id: replace(field.type, nullable=True) for field in table.schema.fields}

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 LEFT_OUT: Mapping[str, str] = {
     "FLOAT and DOUBLE keys": "tables.Drawn.pool",
     "NaN in a sequence field": "tables.Drawn.pool",
-    "`sequence.field.sort-order": "tables._keyed",
+    "`sequence.field.sort-order": "tables._draw_keyed",
     "`<`, `>` on BYTES": "game.Game._leaf",
-    "BYTES in a key": "tables._keyed",
+    "BYTES in a key": "tables._draw_keyed",
     "BYTES as a partition column: filters": "game.Game.draw_filter",
     "BYTES as a partition column: folders": "tables._partitions",
     "a key's only record": "tables._changes",
@@ -31,13 +31,13 @@ LEFT_OUT: Mapping[str, str] = {
     "ORC: a filter on TIMESTAMP WITH": "game.Game.draw_filter",
     "ORC: a filter on CHAR": "game._WRONG_IN_ORC",
     "ORC: a filter on DATE": "tables.in_orc",
-    "data evolution: a filter": "game.Game._retyped",
+    "data evolution: a filter": "game.Game._retyped_ids",
     "Avro with row tracking": "known.refused_by_java",
     "row tracking with deletion vectors": "tables._append",
     "Avro with `file.compression`": "tables._CODECS",
-    "a segment's DECIMAL": "deeds.add_segment",
+    "a segment's DECIMAL": "moves.add_segment",
     "fast-forward to a branch": "moments._can_forward",
-    "renaming a column of `merge_map": "deeds.alter",
+    "renaming a column of `merge_map": "moves.alter",
     "a read of the past": "moments.travel",
     "a branch from a tag": "known.refused_by_java",
     "changes since a snapshot": "game.Game.earliest_of_java",
@@ -45,12 +45,12 @@ LEFT_OUT: Mapping[str, str] = {
     "`deletion-vectors.merge-on-read`": "tables._changes",
     "folders of FLOAT": "values._DOUBLES",
     "casts of such numbers": "values._DOUBLES",
-    "an overwrite of a partition whose": "deeds.overwrite",
+    "an overwrite of a partition whose": "moves.overwrite",
     "`nested_update` with a key": "tables.Drawn.pool",
-    "texts of TIMESTAMP WITH LOCAL TIME ZONE": "deeds._some_partition",
-    "keys that may change partition, and changes of rows": "deeds.overwrite",
+    "texts of TIMESTAMP WITH LOCAL TIME ZONE": "moves._some_partition",
+    "keys that may change partition, and changes of rows": "moves.overwrite",
 }
-"""Row of "Where Java 1.4.2 disagrees with itself", by its beginning → what leaves it out."""
+"""Row of "Where Java 1.4.2 disagrees with itself", by its beginning → the move without it."""
 
 REFUSALS = frozenset({"rows-wait", "row-delete", "row-update", "merge-on", "segment-mixed-formats"})
 """Kinds of ours that Java, which has no call for these steps, cannot answer otherwise."""
@@ -71,12 +71,12 @@ def refused_by_us(drawn: "Drawn", schema: TableSchema, error: PaimonError) -> st
     return error.kind if error.kind in REFUSALS else None
 
 
-def refused_by_java(drawn: "Drawn", schema: TableSchema, deed: str, trace: str) -> str | None:
+def refused_by_java(drawn: "Drawn", schema: TableSchema, move: str, trace: str) -> str | None:
     """Return why Java may fail where we do not, or None if it may not."""
     has_row_ids = drawn.kind in ("tracking", "evolution")
     if has_row_ids and "avro" in drawn.formats and "ArrayIndexOutOfBounds" in trace:
         return "row ids of Avro"
-    if deed.startswith("branches") and "NoSuchFileException" in trace:
+    if move.startswith("branches") and "NoSuchFileException" in trace:
         return "branch from a tag alone"
     if "MultiplePartitionPredicate" in trace and any(
         schema.column(name).type.root in BINARY_ROOTS for name in schema.partition_keys

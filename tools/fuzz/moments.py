@@ -6,7 +6,7 @@ from random import Random
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.oracle import OracleError
-from tools.fuzz.game import SIDES, Deed, Game
+from tools.fuzz.game import SIDES, Game, Move
 
 
 def tag(game: Game, chance: Random) -> None:
@@ -23,7 +23,7 @@ def tag(game: Game, chance: Random) -> None:
         return snapshot.id
 
     game.act(
-        Deed(
+        Move(
             f"tags {name}",
             lambda table: game.ours.open(table).tags.create(name, newest(table)),
             lambda table: game.java.call(
@@ -41,7 +41,7 @@ def roll_back(game: Game, chance: Random) -> None:
         return
     name = chance.choice(tags)
     game.act(
-        Deed(
+        Move(
             f"rolls back to {name}",
             lambda table: game.ours.open(table).rollback_to(name),
             lambda table: game.java.call(
@@ -68,7 +68,7 @@ def branch(game: Game, chance: Random) -> None:
         name = game.branch
         game.branch = None
         if chance.random() < 0.5 and _can_forward(game, name):
-            deed = Deed(
+            move = Move(
                 f"forwards {name}",
                 lambda table: game.ours.open(table).branches.fast_forward(name),
                 lambda table: game.java.call(
@@ -76,14 +76,14 @@ def branch(game: Game, chance: Random) -> None:
                 ),
             )
         else:
-            deed = Deed(f"leaves {name}", lambda _: None, lambda _: None)
-        game.act(deed, side)
+            move = Move(f"leaves {name}", lambda _: None, lambda _: None)
+        game.act(move, side)
         return
     old = sorted(game.table().branches.list())
     if old and chance.random() < 0.15:
         gone = chance.choice(old)
         game.act(
-            Deed(
+            Move(
                 f"drops {gone}",
                 lambda table: game.ours.open(table).branches.delete(gone),
                 lambda table: game.java.call(
@@ -100,7 +100,7 @@ def branch(game: Game, chance: Random) -> None:
     if name in old:
         return
     done = game.act(
-        Deed(
+        Move(
             f"branches {name} from {from_tag}",
             lambda table: game.ours.open(table).branches.create(name, tag=from_tag),
             lambda table: game.java.call(
@@ -112,7 +112,7 @@ def branch(game: Game, chance: Random) -> None:
     )
     if done:
         game.branch = name
-        game.act(Deed(f"goes to {name}", lambda _: None, lambda _: None), side)
+        game.act(Move(f"goes to {name}", lambda _: None, lambda _: None), side)
 
 
 def travel(game: Game, chance: Random) -> None:

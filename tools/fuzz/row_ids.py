@@ -47,10 +47,10 @@ _MOST_FILE_OPERATIONS = 60
 EXECUTOR = EmbeddedExecutor(threads=1)
 
 
-def act(table: Table, deed: str, *arguments: Any) -> None:
+def act(table: Table, move: str, *arguments: Any) -> None:
     """Do one thing to a table."""
     change = table.new_row_change_builder()
-    match deed, arguments:
+    match move, arguments:
         case "append", (rows,):
             table.new_write_builder().write(arrow(table.schema, *rows), EXECUTOR)
         case "update", (assignments, where):
@@ -80,13 +80,13 @@ def act(table: Table, deed: str, *arguments: Any) -> None:
         case "drop", (name,):
             table.alter([sc.drop_column(name)])
         case _:
-            raise AssertionError(deed)
+            raise AssertionError(move)
 
 
-def act_until_killed(path: str, steps: int, deed: str, arguments: tuple[Any, ...]) -> None:
+def act_until_killed(path: str, steps: int, move: str, arguments: tuple[Any, ...]) -> None:
     """Do one thing in a process that is killed after so many file operations."""
     storage = KillingFileIO(LocalFileIO(), Countdown(steps))
-    act(Table(FileStore.open(storage, path)), deed, *arguments)
+    act(Table(FileStore.open(storage, path)), move, *arguments)
 
 
 class History:
@@ -115,23 +115,23 @@ class History:
         return self.table._store.table_path
 
     def step(self) -> None:
-        deeds = ["append", "append", "append", "update", "update", "merge", "compact", "expire"]
-        deeds += ["add", "rename", "drop", "roll_back", "by_ids"]
-        deeds += ["delete", "delete"] if self.marks or not self.evolves else []
-        deeds += ["column", "peer_columns"] if self.evolves else []
-        deeds += ["peer_append"] if self.evolves else []
-        deeds += ["peer_delete"] if self.marks and self.evolves else []
-        getattr(self, self.chance.choice(deeds))()
+        moves = ["append", "append", "append", "update", "update", "merge", "compact", "expire"]
+        moves += ["add", "rename", "drop", "roll_back", "by_ids"]
+        moves += ["delete", "delete"] if self.marks or not self.evolves else []
+        moves += ["column", "peer_columns"] if self.evolves else []
+        moves += ["peer_append"] if self.evolves else []
+        moves += ["peer_delete"] if self.marks and self.evolves else []
+        getattr(self, self.chance.choice(moves))()
         self.check()
 
-    def do(self, deed: str, *arguments: Any, after: Any = None) -> bool:
+    def do(self, move: str, *arguments: Any, after: Any = None) -> bool:
         """Do one thing, perhaps in a process that dies; `after` gives the rows then."""
-        self.log.append(f"{deed}{arguments}")
+        self.log.append(f"{move}{arguments}")
         happened = True
         if self.chance.random() < 0.4:
             steps = self.chance.randrange(_MOST_FILE_OPERATIONS)
             process = _SERVER.Process(
-                target=act_until_killed, args=(self.path, steps, deed, arguments)
+                target=act_until_killed, args=(self.path, steps, move, arguments)
             )
             process.start()
             process.join(300)
@@ -141,25 +141,25 @@ class History:
                 assert process.exitcode < 0, f"the process failed: {process.exitcode}"
                 self.kills += 1
                 self.log[-1] += f" killed at {steps}"
-                happened = self._is_changed(deed)
+                happened = self._is_changed(move)
         else:
-            act(self.table, deed, *arguments)
+            act(self.table, move, *arguments)
             self.table = Table(FileStore.open(LocalFileIO(), self.path))
         if happened and after is not None:
             self.rows = after()
         return happened
 
-    def _is_changed(self, deed: str) -> bool:
+    def _is_changed(self, move: str) -> bool:
         """Whether a killed step happened, by the rows of the table."""
-        if deed in ("add", "rename", "drop"):
+        if move in ("add", "rename", "drop"):
             return set(self.table.schema.field_names) != set(self.numbers)
         ids = sorted(row[0] for row in read(self.table, ["_ROW_ID"]))
-        return ids != sorted(self.rows) or self._read() != self._expected()
+        return ids != sorted(self.rows) or self._read() != self._expected_rows()
 
     def _read(self) -> list[tuple[Any, ...]]:
         return sorted(read(self.table, ["_ROW_ID", *self.numbers]), key=operator.itemgetter(0))
 
-    def _expected(self) -> list[tuple[Any, ...]]:
+    def _expected_rows(self) -> list[tuple[Any, ...]]:
         return [
             (number, *(row.get(each) for each in self.numbers.values()))
             for number, row in sorted(self.rows.items())
@@ -169,7 +169,7 @@ class History:
         extras = [name for name in self.numbers if name not in ("p", "k", "n")]
         return self.chance.choice(extras) if extras else None
 
-    def _changed(self, passes: Any, new: Any) -> Any:
+    def _change_rows(self, passes: Any, new: Any) -> Any:
         """Return a function that gives the rows with new values of those that pass."""
         return lambda: {
             i: {**row, **new(i, row)} if passes(i, row) else row for i, row in self.rows.items()
@@ -184,7 +184,7 @@ class History:
             self.next_key += 1
         return rows
 
-    def _added(self, rows: list[dict[str, Any]]) -> None:
+    def _add_rows(self, rows: list[dict[str, Any]]) -> None:
         keys = {row["k"]: row for row in rows}
         ids = {k: i for k, i in read(self.table, ["k", "_ROW_ID"]) if k in keys}
         assert sorted(ids.values()) == list(range(self.next_id, self.next_id + len(rows)))
@@ -195,7 +195,7 @@ class History:
     def append(self) -> None:
         rows = self._new_rows()
         if self.do("append", rows):
-            self._added(rows)
+            self._add_rows(rows)
 
     def update(self) -> None:
         bound, extra = self.chance.randint(0, 9), self._extra()
@@ -204,14 +204,14 @@ class History:
             text[extra] = "7"
             new = {self.numbers[extra]: 7}
         passes = lambda _, row: row[2] is not None and row[2] <= bound  # noqa: E731
-        after = self._changed(passes, lambda _, row: {**new, 2: row[2] + 1})
+        after = self._change_rows(passes, lambda _, row: {**new, 2: row[2] + 1})
         self.do("update", text, f"n <= {bound}", after=after)
 
     def merge(self) -> None:
         keys = {self.chance.randrange(self.next_key + 2) for _ in range(4)}
         deletes = self.chance.random() < 0.4 and (self.marks or not self.evolves)
         rows = [(k,) if deletes else (k, 50) for k in keys]
-        after = self._changed(lambda _, row: row[1] in keys, lambda *_: {2: 50})
+        after = self._change_rows(lambda _, row: row[1] in keys, lambda *_: {2: 50})
         if deletes:
             after = lambda: {i: r for i, r in self.rows.items() if r[1] not in keys}  # noqa: E731
         self.do("merge", "k", ["k"] if deletes else ["k", "n"], rows, deletes, after=after)
@@ -219,7 +219,7 @@ class History:
     def by_ids(self) -> None:
         ids = {i for i in self.rows if self.chance.random() < 0.3} | {self.next_id + 1}
         name = self._extra() or "n"
-        after = self._changed(lambda i, _: i in ids, lambda i, _: {self.numbers[name]: i})
+        after = self._change_rows(lambda i, _: i in ids, lambda i, _: {self.numbers[name]: i})
         rows = [(i, i) for i in ids]
         self.do("merge", "_ROW_ID", ["_ROW_ID", name], rows, False, after=after)
 
@@ -290,7 +290,7 @@ class History:
         rows = self._new_rows()
         self.log.append(f"pypaimon appends {rows}")
         self.peer.write(self.name, arrow(self.table.schema, *rows))
-        self._added(rows)
+        self._add_rows(rows)
 
     def peer_columns(self) -> None:
         ids = [i for i in self.rows if self.chance.random() < 0.3]
@@ -318,7 +318,7 @@ class History:
 
     def check(self) -> None:
         """Compare with the model, by a filter, too, and with pypaimon."""
-        expected = self._expected()
+        expected = self._expected_rows()
         assert self._read() == expected
         latest = self.table.latest_snapshot()
         assert latest is None or latest.next_row_id == self.next_id

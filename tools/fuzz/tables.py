@@ -314,7 +314,7 @@ def draw_table(seed: str) -> Drawn:
     )
     is_append = chance.random() < 0.42
     _formats(draft, is_keyed=not is_append)
-    return _append(draft) if is_append else _keyed(draft)
+    return _append(draft) if is_append else _draw_keyed(draft)
 
 
 def _append_options_of_files(chance: Random) -> dict[str, str]:
@@ -384,9 +384,9 @@ def _type(chance: Random, formats: frozenset[str]) -> str:
 
 def _columns(draft: _Draft, count: int) -> dict[str, str]:
     columns = {f"c{n}": _type(draft.chance, draft.formats) for n in range(count)}
-    what = "MULTISET of other than STRING in Avro"
+    reason = "MULTISET of other than STRING in Avro"
     if draft.formats == {"avro"} and draft.chance.random() < 0.03:
-        columns["c0"], draft.refused = draft.chance.choice(_IN_NO_AVRO), what
+        columns["c0"], draft.refused = draft.chance.choice(_IN_NO_AVRO), reason
     return columns
 
 
@@ -396,9 +396,9 @@ def _partitions(draft: _Draft, suffix: str) -> dict[str, str]:
     types = _types(draft.formats)
     if chance.random() < 0.3:
         draft.options["partition.legacy-name"] = "false"
-        what = "LTZ partitions whose folders Java names by its zone"
+        reason = "LTZ partitions whose folders Java names by its zone"
         if count and chance.random() < 0.05:
-            draft.refused = what
+            draft.refused = reason
             return {"p0": "TIMESTAMP(3) WITH LOCAL TIME ZONE" + suffix}
         types = tuple(t for t in types if "LOCAL" not in t)
     else:  # which has no text of bytes
@@ -474,7 +474,7 @@ def _append(draft: _Draft) -> Drawn:
     return draft.drawn(schema, kind, only_java_writes=only_java, takes_segments=is_segments)
 
 
-def _keyed(draft: _Draft) -> Drawn:
+def _draw_keyed(draft: _Draft) -> Drawn:
     chance, options = draft.chance, draft.options
     engine = chance.choice(_ENGINES)
     may_wait = engine != "first-row" and chance.random() < 0.18
@@ -577,9 +577,9 @@ def _order(
     if engine == "partial-update" and "sequence.field" not in options and chance.random() < 0.6:
         grouped = True
         _groups(draft, columns, values, chance.choice(orders), chance.choice(orders))
-    what = "ignore-delete where keys may change partition"
+    reason = "ignore-delete where keys may change partition"
     if crosses and engine == "deduplicate" and chance.random() < 0.05:
-        options["ignore-delete"], draft.refused = "true", what
+        options["ignore-delete"], draft.refused = "true", reason
     if crosses or chance.random() >= 0.45:
         return
     match engine:
@@ -654,9 +654,9 @@ def _settings(draft: _Draft, function: str, data_type: str, options: dict[str, s
             options["nested-key"] = "a"
         case "merge_map_with_keytime":
             options["ts-field"] = "t"
-            what = "merge_map_with_keytime by other than STRING"
+            reason = "merge_map_with_keytime by other than STRING"
             if chance.random() < 0.1:
-                draft.refused = what
+                draft.refused = reason
                 return data_type.replace("t STRING", "t INT")
         case _:
             pass

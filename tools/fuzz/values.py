@@ -45,7 +45,7 @@ _DAY_NANOS = 86_400 * 10**9
 _FIRST_NANOS, _LAST_NANOS = -62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1
 """The years 1 to 9999."""
 _NARROW = 9_223_372_036 * 10**9
-"""What 64 bits of nanoseconds hold, in whole seconds."""
+"""The range of 64 bits of nanoseconds, in whole seconds."""
 
 
 def draw_value(chance: Random, data_type: DataType, *, wide: bool = True) -> Plain:
@@ -129,7 +129,7 @@ def _nanos(chance: Random, precision: int, wide: bool) -> int:
         (0, -1, 1_709_164_800 * 10**9, first, last, chance.randrange(-(10**9), 10**9),
          chance.randrange(first, last), chance.randrange(-(10**18), 2 * 10**18))
     )  # fmt: skip
-    if not wide and drawn < 0:  # what both sides' ORC files hold
+    if not wide and drawn < 0:  # the range of both sides' ORC files
         unit = max(unit, 10**6)
         drawn = min(-(10**9), drawn)
     least: int = -(-first // unit) * unit
@@ -163,9 +163,9 @@ def said(value: Any, data_type: DataType) -> Plain:
         case ArrayType(element=element):
             return [said(each, element) for each in value]
         case MapType(key=key, value=inner):
-            return _ordered([[said(a, key), said(b, inner)] for a, b in value])
+            return _order_pairs([[said(a, key), said(b, inner)] for a, b in value])
         case MultisetType(element=element):
-            return _ordered([[said(a, element), b] for a, b in value])
+            return _order_pairs([[said(a, element), b] for a, b in value])
         case RowType(fields=fields):
             return [said(each, field.type) for each, field in zip(value, fields, strict=True)]
         case _:
@@ -180,7 +180,7 @@ def sorted_lists(value: Plain) -> Plain:
     return sorted(value, key=repr) if isinstance(value, list) else value
 
 
-def _ordered(pairs: list[list[Plain]]) -> list[list[Plain]]:
+def _order_pairs(pairs: list[list[Plain]]) -> list[list[Plain]]:
     return sorted(pairs, key=repr)
 
 
@@ -233,7 +233,7 @@ def internal(value: Plain, data_type: DataType, arrow: Any = None) -> Any:
 
 
 def plain_rows(table: pa.Table, fields: Sequence[DataField]) -> list[PlainRow]:
-    """Return what we read, as values are written here."""
+    """Return the rows that we read, in the form of this module."""
     columns = []
     for field in fields:
         column: Any = table.column(field.name)
@@ -248,10 +248,14 @@ def _plain(array: Any, data_type: DataType) -> list[Plain]:
             return _slices(array, _plain(array.values, element))
         case MapType(key=key, value=inner):
             pairs = zip(_plain(array.keys, key), _plain(array.items, inner), strict=True)
-            return [each and _ordered(each) for each in _slices(array, [list(p) for p in pairs])]
+            return [
+                each and _order_pairs(each) for each in _slices(array, [list(p) for p in pairs])
+            ]
         case MultisetType(element=element):
             pairs = zip(_plain(array.keys, element), array.items.to_pylist(), strict=True)
-            return [each and _ordered(each) for each in _slices(array, [list(p) for p in pairs])]
+            return [
+                each and _order_pairs(each) for each in _slices(array, [list(p) for p in pairs])
+            ]
         case RowType(fields=fields):
             parts = [
                 _plain(part, field.type)

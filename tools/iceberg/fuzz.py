@@ -1,4 +1,4 @@
-"""Random histories of tables with Iceberg metadata, read by others after each commit.
+"""Random histories of tables with Iceberg metadata, read by foreign readers after each commit.
 
     python -m tools.iceberg.fuzz [--histories 200] [--steps 15] [--seed 1] [--java] [--spark]
         [--history N [--only 3,5,9]]
@@ -51,7 +51,7 @@ class Hunt:
         )
 
     def play(self, number: int, steps: Iterable[int]) -> tuple[str, History]:
-        """Go through a history; return what went wrong, empty if nothing did."""
+        """Go through a history; return the faults as a text, empty for none."""
         seed = self.seed * 1_000_000 + number
         for old in (self.warehouse / "db.db", self.warehouse / "iceberg" / "db"):
             for path in old.glob(f"t{seed}*"):
@@ -104,7 +104,7 @@ class Hunt:
         return steps, error
 
     def by_spark(self) -> str:
-        """Let Iceberg's reader on Spark read what lies in its Hadoop catalog."""
+        """Let Iceberg's reader on Spark read its Hadoop catalog."""
         tables = [
             self.catalog.get_table(f"db.{name}")
             for name in self.catalog.list_tables("db")
@@ -155,8 +155,8 @@ def main(arguments: Sequence[str]) -> int:
             hunt = Hunt(home, options.seed, java=options.java, running=running)
             for done, number in enumerate(numbers, 1):
                 error, history = hunt.play(number, steps)
-                told = f"{time.monotonic() - began:.0f} s: {number} {history.kind}"
-                console.print(f"{told}: {', '.join(history.steps)}", soft_wrap=True)
+                line = f"{time.monotonic() - began:.0f} s: {number} {history.kind}"
+                console.print(f"{line}: {', '.join(history.steps)}", soft_wrap=True)
                 if error:
                     findings += 1
                     few, error = (steps, error) if options.only else hunt.shrunk(

@@ -3,9 +3,9 @@
     python -m tools.server.bench_rest [--commits 60] [--tables 10000] [--requests 500] [--java]
 
 The server is a child of its own. Small writes go by turns through the server and to the file
-system, so that both meet the same disk; the ratio is what the server costs. With `--java` the
+system, so that both meet the same disk; the ratio is the cost of the server. With `--java` the
 server that Java Paimon tests its client with is asked the same, by turns, by our client; it keeps
-names and snapshots in memory, takes one request's word for what was committed, and lists no folder.
+names and snapshots in memory, trusts one request about commits, and lists no folder.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from tests.testkit.rest_tables import created, open_posted, rows, write
 BEARER = "letmein"
 
 
-def timed(call: Callable[[], Any]) -> float:
+def time_call(call: Callable[[], Any]) -> float:
     began = time.perf_counter()
     call()
     return 1e3 * (time.perf_counter() - began)
@@ -52,8 +52,8 @@ def commits(client: RestClient, count: int) -> tuple[float, float]:
     write(plain, 0)
     served, alone = [], []
     for number in range(count):
-        served.append(timed(partial(write, through, number)))
-        alone.append(timed(partial(write, plain, number)))
+        served.append(time_call(partial(write, through, number)))
+        alone.append(time_call(partial(write, plain, number)))
     return statistics.median(served), statistics.median(alone)
 
 
@@ -66,7 +66,7 @@ def many_tables(warehouse: str, count: int) -> None:
         catalog.create_table(Identifier("many", f"t{number:06}"), schema)
 
 
-def asked(connection: http.client.HTTPConnection, path: str) -> Any:
+def ask(connection: http.client.HTTPConnection, path: str) -> Any:
     """Ask over one connection, as pooled clients do."""
     headers = {"Authorization": f"Bearer {BEARER}"}
     connection.request("GET", f"/v1/paimon/{path}", headers=headers)
@@ -82,18 +82,18 @@ def gets(port: int, tables: int, requests: int) -> list[float]:
     step = max(1, tables // requests)
     paths = [f"databases/many/tables/t{n:06}" for n in range(0, tables, step)]
     for path in paths:
-        asked(connection, path)
-    found = [timed(partial(asked, connection, path)) for path in paths]
+        ask(connection, path)
+    found = [time_call(partial(ask, connection, path)) for path in paths]
     connection.close()
     return sorted(found)
 
 
-def listed(port: int, page: int) -> tuple[int, float]:
+def list_pages(port: int, page: int) -> tuple[int, float]:
     """Return (names, milliseconds) of a whole list in pages."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     names, query, began = 0, f"maxResults={page}", time.perf_counter()
     while query:
-        answer = asked(connection, f"databases/many/tables?{query}")
+        answer = ask(connection, f"databases/many/tables?{query}")
         names, token = names + len(answer["tables"]), answer["nextPageToken"]
         query = f"maxResults={page}&pageToken={token}" if token else ""
     connection.close()
@@ -124,13 +124,13 @@ def write_rows(table: Table, number: int) -> None:
 def beside_java(
     ours: int, java: int, options: argparse.Namespace
 ) -> Iterator[tuple[str, float, float]]:
-    """Yield (what, milliseconds of our server, of Java's): the same client, by turns."""
+    """Yield (subject, milliseconds of our server, of Java's): the same client, by turns."""
     schema = Schema.of({"id": "INT", "text": "STRING"})
     tables = [catalog_of(port).create_table("db.beside", schema) for port in (ours, java)]
     took: list[list[float]] = [[], []]
     for number in range(options.commits + 1):
         for times, held in zip(took, tables, strict=True):
-            times.append(timed(partial(write_rows, held, number)))
+            times.append(time_call(partial(write_rows, held, number)))
     ours_ms, java_ms = (statistics.median(times[1:]) for times in took)
     yield "small write by our client", ours_ms, java_ms
     api = RestApi(HttpClient(f"http://127.0.0.1:{java}", BearerAuth(BEARER)), "paimon")
@@ -143,7 +143,7 @@ def beside_java(
     ours_all, java_all = (gets(port, options.tables, options.requests) for port in (ours, java))
     for name, part in (("p50", 0.5), ("p95", 0.95)):
         yield f"getTable {name}", at(ours_all, part), at(java_all, part)
-    (count, ours_ms), (java_count, java_ms) = (listed(port, 1000) for port in (ours, java))
+    (count, ours_ms), (java_count, java_ms) = (list_pages(port, 1000) for port in (ours, java))
     assert count == java_count == options.tables
     yield f"list of {count}, pages of 1000", ours_ms, java_ms
 
@@ -176,18 +176,18 @@ def main() -> None:
             for name, part in (("p50", 0.5), ("p95", 0.95)):
                 printed.add_row(f"getTable {name}", f"{at(found, part):.2f}", "", "")
             catalog = FilesystemCatalog(warehouse, LocalFileIO())
-            plain = timed(lambda: catalog.list_tables("many"))
+            plain = time_call(lambda: catalog.list_tables("many"))
             for page in (100, 1000):
-                names, millis = listed(client.port, page)
+                names, millis = list_pages(client.port, page)
                 printed.add_row(
                     f"list of {names}, pages of {page}", f"{millis:.0f}", f"{plain:.0f}",
                     f"{millis / plain:.2f}",
                 )  # fmt: skip
             if options.java:
                 with java_server(Path(folder)) as java:
-                    for what, ours, theirs in beside_java(client.port, java, options):
+                    for subject, ours, theirs in beside_java(client.port, java, options):
                         printed.add_row(
-                            f"{what}, beside Java's server", f"{ours:.2f}", f"{theirs:.2f}",
+                            f"{subject}, beside Java's server", f"{ours:.2f}", f"{theirs:.2f}",
                             f"{ours / theirs:.2f}",
                         )  # fmt: skip
     Console(width=110).print(printed)

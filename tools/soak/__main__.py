@@ -4,14 +4,14 @@ python -m tools.soak [--days 60] [--rounds 2] [--into .soak]
 
 In the days all runs, schedules, sensors and automation conditions are Dagster's, in this process,
 by a clock that goes a day on after each day. Whoever asks for the time is answered by it; files are
-as old as it says. The rounds before are minutes of the same deployment under `dagster-daemon`
+of its age. The rounds before are minutes of the same deployment under `dagster-daemon`
 (`daemon.py`). It ends with an error if a row is wrong, a run failed or orphans are left.
 
-What lies on disk beside live data is of two kinds, and the figures show both. `data_over_live` is
+Files on disk beside live data are of two kinds, and the figures show both. `data_over_live` is
 above one by the files that only kept snapshots name: a day of them, here, so that on a day that
 compacts all of a small table it is nearly two. `metadata_bytes` are a day's commits to ten tables:
-on day 5 a quarter of a megabyte, beside half a megabyte of data. From there they grow with what is
-live alone: the list of segments has three copies, and a row for each file of others and of its own.
+on day 5 a quarter of a megabyte, beside half a megabyte of data. From there they grow with the
+live files: the list of segments has three copies, and a row for each file, foreign or its own.
 """
 
 import argparse
@@ -115,10 +115,12 @@ class Soak:
             tags = event.step_materialization_data.materialization.tags or {}
             self.versions.add(tags["dagster/data_version"])
 
-    def _note(self, what: str, result: dg.ExecuteInProcessResult) -> None:
+    def _note(self, subject: str, result: dg.ExecuteInProcessResult) -> None:
         """Note that a run ended otherwise than it should, and why."""
         ends = [event for event in result.all_events if event.is_failure]
-        self.failed.append(f"{what}: " + " ".join(str(each.event_specific_data) for each in ends))
+        self.failed.append(
+            f"{subject}: " + " ".join(str(each.event_specific_data) for each in ends)
+        )
 
     @property
     def _day(self) -> int:
@@ -166,7 +168,7 @@ class Soak:
                     self.orphans += int(str(found["paimon/clean_orphans"].value))
 
     def _automate(self) -> None:
-        """Let the daemon's automation look once: what lies below a table runs for new data only."""
+        """Let the daemon's automation look once: assets below a table run for new data only."""
         ticked = dg.evaluate_automation_conditions(
             defs=self.deployment.definitions,
             instance=self.instance,
@@ -200,7 +202,7 @@ class Soak:
         return written
 
     def _age(self) -> None:
-        """Make files as old as the clock says."""
+        """Set the age of files by the clock."""
         for folder, _, names in os.walk(self.home / "warehouse"):
             for path in (folder, *(f"{folder}/{name}" for name in names)):
                 if Path(path).stat().st_mtime * 1000 > self.now_ms:
@@ -244,7 +246,7 @@ class Soak:
 
 
 def live_days(home: Path, count: int) -> list[str]:
-    """Live through so many days, and show their figures; return what is wrong."""
+    """Live through so many days, and show their figures; return the faults."""
     soak, days, wrong = Soak(home), [], set[str]()
     for day in range(1, count + 1):
         days.append(soak.live(day))

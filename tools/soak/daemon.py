@@ -1,6 +1,6 @@
 """Minutes of the deployment under `dagster-daemon`: its schedules, sensors, queue and launcher.
 
-What comes from outside is laid down here, a round a minute. Every run is asked for, queued,
+Files and records from outside are written here, a round a minute. Every run is asked for, queued,
 launched as a process of its own and recorded by Dagster; nothing here runs one. The tables' pools
 let one run write a table at a time. At the end the rows must be those of the model.
 """
@@ -51,7 +51,7 @@ _UNFINISHED = [
 
 
 def live_with_daemon(home: Path, rounds: int) -> list[str]:
-    """Live through so many minutes; show who asked for which runs, and return what is wrong."""
+    """Live through so many minutes; show the runs by their triggers, and return the faults."""
     settings = home / "dagster_home"
     settings.mkdir(parents=True)
     (settings / "dagster.yaml").write_text(_SETTINGS)
@@ -65,9 +65,9 @@ def live_with_daemon(home: Path, rounds: int) -> list[str]:
         _wait(process, lambda: _is_done(made, instance), LONGEST_SECONDS)
         made.drop(0)
         _wait(process, lambda: False, _ROUND_SECONDS)  # whoever asks again asks now
-        _wait(process, lambda: not _unfinished(instance), LONGEST_SECONDS)
+        _wait(process, lambda: not _count_unfinished(instance), LONGEST_SECONDS)
         found = [f"{name} with a daemon" for name in made.wrong_tables()]
-        found += [*_failures(instance, rounds), *_shown(instance)]
+        found += [*_failures(instance, rounds), *_show_runs(instance)]
     print(f"{time.monotonic() - began:.0f} seconds with a daemon", *found, flush=True)  # noqa: T201
     return found
 
@@ -116,13 +116,15 @@ def _wait(process: subprocess.Popen[bytes], until: Callable[[], bool], seconds: 
             raise RuntimeError(f"The daemon ended with {process.wait(timeout=1)}; see daemon.log.")
 
 
-def _unfinished(instance: dg.DagsterInstance) -> int:
+def _count_unfinished(instance: dg.DagsterInstance) -> int:
     return instance.get_runs_count(dg.RunsFilter(statuses=_UNFINISHED))
 
 
 def _is_done(made: Deployment, instance: dg.DagsterInstance) -> bool:
     """Whether all that was laid down is in the tables."""
-    return not made.batches.waiting() and not _unfinished(instance) and not made.wrong_tables()
+    return (
+        not made.batches.waiting() and not _count_unfinished(instance) and not made.wrong_tables()
+    )
 
 
 def _failures(instance: dg.DagsterInstance, refused: int) -> list[str]:
@@ -144,8 +146,8 @@ def _failures(instance: dg.DagsterInstance, refused: int) -> list[str]:
     return found
 
 
-def _shown(instance: dg.DagsterInstance) -> list[str]:
-    """Show runs and seconds by who asked for them; return who asked for none."""
+def _show_runs(instance: dg.DagsterInstance) -> list[str]:
+    """Show runs and seconds by trigger; return the triggers without runs."""
     runs: Counter[str] = Counter()
     waited: defaultdict[str, float] = defaultdict(float)
     ran: defaultdict[str, float] = defaultdict(float)

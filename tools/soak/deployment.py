@@ -1,4 +1,4 @@
-"""The deployment: tables of every kind, what writes them each day, and the rows they must have."""
+"""The deployment: tables of every kind, their daily writers, and their expected rows."""
 
 import datetime as dt
 import shutil
@@ -20,7 +20,7 @@ from paimon_assets.engine.spec.types.data_types import integer
 KEPT_DAYS = 30
 """How long partitions of `soak.days` are kept."""
 KEPT_WEEKS = 4
-"""How long others' files of `soak.archive` are part of it."""
+"""How long foreign files of `soak.archive` are part of it."""
 _KEYS = 400
 _ROWS = 60
 _LOG_ROWS = 3000
@@ -65,14 +65,14 @@ Row = tuple[Any, ...]
 
 
 class Batches:
-    """What the next runs of each asset write: files, each for one run."""
+    """The files that the next runs of each asset write, one for a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._count = 0
 
     def lay(self, name: str, rows: pa.Table) -> None:
-        """Lay down what one run writes, after what lies there."""
+        """Add the file of one run, after those that are there."""
         self._count += 1
         folder = self.folder / name
         folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ class Batches:
         (folder / "unfinished").rename(folder / f"{self._count:06}.parquet")
 
     def waiting(self, name: str = "*") -> list[Path]:
-        """Return what no run has taken, oldest first."""
+        """Return the files that no run has taken, oldest first."""
         return sorted(self.folder.glob(f"{name}/*.parquet"))
 
     def asset(self, name: str, schema: Schema, **options: Any) -> dg.AssetsDefinition:
@@ -230,7 +230,7 @@ class Deployment:
             self._append("files", list(zip(ids, ids, strict=True)))
 
     def archive(self, day: int) -> None:
-        """Let others add a file to the folder of the week: three on its first day."""
+        """Add a foreign file to the folder of the week: three on its first day."""
         week = day // 7
         folder = self.folder / f"week={week}"
         folder.mkdir(exist_ok=True)
@@ -241,14 +241,14 @@ class Deployment:
             self._append("archive", [(each, each, week) for each in ids])
 
     def keep_own(self, day: int) -> None:
-        """Write rows of our own beside those of others, into the partition of the week."""
+        """Write rows of our own beside foreign ones, into the partition of the week."""
         row = (-day, day, day // 7)
         types = [pa.int64(), pa.int64(), pa.int32()]
         columns: list[Any] = [pa.array([n], kind) for n, kind in zip(row, types, strict=True)]
         self._write("archive", pa.table(columns, names=["id", "n", "week"]), row)
 
     def drop(self, week: int) -> None:
-        """Take the files of a week out of the table; then others delete them."""
+        """Take the files of a week out of the table; then they are deleted outside."""
         folder = self.folder / f"week={week}"
         if not folder.exists():
             return
@@ -274,12 +274,12 @@ class Deployment:
         self._write("wide", pa.table(columns, names=list(names)), row)
 
     def forget(self, oldest: dt.date) -> None:
-        """Forget what partitions hold that are too old."""
+        """Forget the rows of partitions that are too old."""
         self.truth["days"] = [row for row in self.truth["days"] if row[2] >= oldest]  # type: ignore[index, misc]  # lists of rows
 
     def wrong_tables(self) -> list[str]:
         """Return the tables whose rows are not those of the model."""
-        return [name for name in self.truth if self._rows(name) != self._expected(name)]
+        return [name for name in self.truth if self._rows(name) != self._expected_rows(name)]
 
     def _write(self, name: str, rows: pa.Table, row: Row) -> None:
         table = self.paimon.catalog().get_table(f"soak.{name}")
@@ -290,7 +290,7 @@ class Deployment:
         found: Any = self.truth[name]
         found.extend(rows)
 
-    def _expected(self, name: str) -> list[Row]:
+    def _expected_rows(self, name: str) -> list[Row]:
         found = self.truth[name]
         return sorted(found.values() if isinstance(found, dict) else found, key=repr)
 

@@ -1,7 +1,7 @@
-"""The code location of the soak's daemon: the deployment, and who asks for its runs.
+"""The code location of the soak's daemon: the deployment, and the triggers of its runs.
 
 A change of `changes` or `audited` is asked for as it comes; the other tables, compaction and
-maintenance by the minute; ingestion, segments, file debt and `below` by what is new.
+maintenance by the minute; ingestion, segments, file debt and `below` by new data.
 """
 
 import os

@@ -88,14 +88,14 @@ class Week:
         sides = {"before": row if op == "d" else None, "after": None if op == "d" else row}
         return json.dumps({"op": op, **sides, "source": source})
 
-    def seconds(self, what: Any) -> float:
+    def seconds(self, subject: Any) -> float:
         """Run an asset or a job; return its seconds of CPU."""
         begun = time.process_time()
         done: Any
-        if isinstance(what, dg.AssetsDefinition):
-            done = dg.materialize([what], resources=self.resources, instance=self.instance)
+        if isinstance(subject, dg.AssetsDefinition):
+            done = dg.materialize([subject], resources=self.resources, instance=self.instance)
         else:
-            done = what.execute_in_process(resources=self.resources, instance=self.instance)
+            done = subject.execute_in_process(resources=self.resources, instance=self.instance)
         assert done.success
         seconds = time.process_time() - begun
         new = {path for path in self.warehouse.rglob("*") if path.is_file()} - self.seen

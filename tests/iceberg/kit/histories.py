@@ -1,6 +1,6 @@
 """Random histories of one table with Iceberg metadata: each step is one command, or a crash.
 
-A step is drawn by its number alone, so a history can be told again with fewer of them.
+A step is drawn by its number alone, so a history can be repeated with fewer steps.
 """
 
 import random
@@ -115,7 +115,7 @@ class History:
         return Path(self.table._store.table_path.removeprefix("file://"))
 
     def run(self, numbers: Iterable[int]) -> Iterator[str]:
-        """Take steps; yield what was done after each."""
+        """Take steps; yield the report of each."""
         choices = dict(self._choices())
         for number in numbers:
             self.random = random.Random(f"{self.seed}/{number}")  # noqa: S311
@@ -230,7 +230,7 @@ class History:
         self._write()
 
     def _segment(self) -> None:
-        """Add a file of others, where the table takes it: Iceberg's readers do not see it."""
+        """Add a foreign file, where the table takes it: Iceberg's readers do not see it."""
         folder = self._path.parents[2] / "others" / str(self.seed)
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(self._rows(), folder / f"{self._any(0, 10**9)}.parquet")

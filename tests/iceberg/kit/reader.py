@@ -1,6 +1,6 @@
 """A small reader of Iceberg tables: documents, manifest lists, manifests by fastavro, Parquet.
 
-It goes by the specification, not by what writes the metadata.
+It follows the specification, not the writer of the metadata.
 """
 
 import json
@@ -64,7 +64,7 @@ def rows(document: Mapping[str, Any], number: int | None = None) -> list[tuple[A
     (schema,) = [each for each in document["schemas"] if each["schema-id"] == schema_id]
     found = []
     deleted = {
-        file["referenced_data_file"]: _deleted(file)
+        file["referenced_data_file"]: _deleted_positions(file)
         for file in live_files(document, number, content=1)
     }
     for file in live_files(document, number):
@@ -85,7 +85,7 @@ def rows(document: Mapping[str, Any], number: int | None = None) -> list[tuple[A
     return sorted(found, key=repr)
 
 
-def _deleted(file: Mapping[str, Any]) -> frozenset[int]:
+def _deleted_positions(file: Mapping[str, Any]) -> frozenset[int]:
     """Return the positions of a deletion vector: a length, magic, a bitmap, a checksum."""
     whole = Path(file["file_path"]).read_bytes()
     assert whole[:4] == whole[-4:] == b"PFA1"

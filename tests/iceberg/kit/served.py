@@ -31,7 +31,7 @@ GRANTS = {
 }
 DB = "/iceberg/v1/namespaces/db"
 ROWS = [[1, "x1"], [2, "x2"], [3, "x3"]]
-"""What the tables `t` and `elsewhere` of a lake hold; `keyed` has another text for 3."""
+"""The rows of the tables `t` and `elsewhere` of a lake; `keyed` has another text for 3."""
 _REQUESTS = 1_000_000
 
 
@@ -81,7 +81,7 @@ def error_of(answer: Answer) -> tuple[int, str]:
 
 
 def client_options(options: dict[str, str]) -> dict[str, str]:
-    """Return what clients hear of a storage."""
+    """Return the storage options that clients get."""
     return {key: options[key] for key in ("s3.endpoint", "s3.region", "s3.path-style-access")}
 
 
@@ -99,7 +99,7 @@ class ServedLake:
 
 @contextmanager
 def served_lake(folder: Path) -> Iterator[ServedLake]:
-    """Serve the database `lake` on an S3 server that counts what readers ask of it."""
+    """Serve the database `lake` on an S3 server that counts the requests of readers."""
     warehouse = f"s3://{BUCKET}/lake"
     with s3_server() as options, s3_faults(options) as (faults, through):
         catalog = open_catalog(warehouse, options)

@@ -1,7 +1,7 @@
-"""Whoever changes a table may die at any moment; a rerun ends what it began.
+"""A process that changes a table may die at any call; a rerun completes the change.
 
 Twice: a death before every single write or delete, as an exception that nothing catches, after
-which the storage does nothing any more; and a real `kill -9` at some moments, inside calls too.
+which the storage does nothing any more; and a real `kill -9` at some starts, inside calls too.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from tests.testkit.faults.writers import DEATHS, exit_code
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 
 STRIDE, MOST_DEATHS = (89, None) if is_hunt() else (197, 2)
-"""Moments between two deaths of real processes, and how many deaths; each deed dies at others."""
+"""Calls between two deaths of real processes, and deaths; each change dies at its own calls."""
 
 
 class Death(BaseException):
@@ -43,15 +43,15 @@ class Mortality:
 
 
 class Scene:
-    """A table before a deed, and what it must be before and after."""
+    """A table before a change, and its rows before and after."""
 
-    def __init__(self, deed, directory):
-        self.deed = deed
+    def __init__(self, change, directory):
+        self.change = change
         self._directory = directory
         self._template = directory / "template"
-        self.before = read(prepare(self._template, deed))
+        self.before = read(prepare(self._template, change))
         done = open_table(self.path(self.copy("done")))
-        deed.perform(done)
+        change.perform(done)
         done = open_table(done.path)
         self.after = read(done)
         self._ids = [snapshot.id for snapshot in done.snapshots()]
@@ -67,10 +67,10 @@ class Scene:
         return str(copy / "warehouse" / "d.db" / "t")
 
     def look_and_rerun(self, copy, landing):
-        """Check what a death left, do it again, check again; tell whether it was committed."""
+        """Check the table after a death and after a rerun; return whether the death came later."""
         left = open_table(self.path(copy))
-        committed = _look(left, self.deed, self.before, self.after)
-        self.deed.perform(left)
+        committed = _look(left, self.change, self.before, self.after)
+        self.change.perform(left)
         again = open_table(left.path)
         assert read(again) == self.after
         assert [snapshot.id for snapshot in again.snapshots()] == self._ids
@@ -82,9 +82,9 @@ class Scene:
         return committed
 
 
-@pytest.mark.parametrize("deed", CHANGES, ids=lambda deed: deed.name)
-def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
-    scene = Scene(deed, tmp_path)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_death_before_a_write_leaves_one_of_two_states(change, tmp_path):
+    scene = Scene(change, tmp_path)
     seen = set()
     for writes in itertools.count():
         copy = scene.copy(writes)
@@ -92,24 +92,24 @@ def test_whoever_dies_before_a_write_leaves_one_of_two_states(deed, tmp_path):
         mortality = Mortality(writes)
         file_io = FaultyFileIO(LocalFileIO(), before=mortality)
         try:
-            deed.perform(Table(FileStore.open(file_io, scene.path(copy))))
+            change.perform(Table(FileStore.open(file_io, scene.path(copy))))
         except Death:
             seen.add(scene.look_and_rerun(copy, landing))
         if not mortality.is_over:
             break
-    assert seen == ({False, True} if deed.commits else {None})
+    assert seen == ({False, True} if change.commits else {None})
 
 
 @pytest.mark.hunt
-@pytest.mark.parametrize("deed", CHANGES, ids=lambda deed: deed.name)
-def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
-    scene = Scene(deed, tmp_path)
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
+def test_killed_change_leaves_one_of_two_states(change, tmp_path):
+    scene = Scene(change, tmp_path)
     deaths = 0
-    moments = itertools.count(CHANGES.index(deed), STRIDE)
-    for steps in itertools.islice(moments, MOST_DEATHS):
+    starts = itertools.count(CHANGES.index(change), STRIDE)
+    for steps in itertools.islice(starts, MOST_DEATHS):
         copy = scene.copy(steps)
         landing = foreign.states(copy / "landing")
-        code = exit_code(perform_until_killed, scene.path(copy), deed.name, steps)
+        code = exit_code(perform_until_killed, scene.path(copy), change.name, steps)
         if code == 0:
             break
         assert code in DEATHS
@@ -118,12 +118,12 @@ def test_whoever_is_killed_leaves_one_of_two_states(deed, tmp_path):
     assert deaths
 
 
-def _look(left, deed, before, after):
-    """Check what a death left; return whether the deed was committed."""
+def _look(left, change, before, after):
+    """Check the table after a death; return whether the change was committed."""
     snapshots = left.snapshots()
     for snapshot in snapshots:
         read(left, snapshot.id)
-    if not deed.commits:
+    if not change.commits:
         assert read(left) in (before, after, *(read(left, s.id) for s in snapshots))
         return None
     assert [snapshot.id for snapshot in snapshots][:COMMITS] == list(range(1, COMMITS + 1))

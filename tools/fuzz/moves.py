@@ -26,7 +26,7 @@ from paimon_assets.engine.table.read.where import parse_expression
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
 from paimon_assets.engine.table.write.row_change import WhenMatched
 from tests.interop.steps import Chore, Compact, Empty, Keep
-from tools.fuzz.game import SIDES, Deed, Game, SideName
+from tools.fuzz.game import SIDES, Game, Move, SideName
 from tools.fuzz.tables import added_type, in_orc, is_indexed, widened
 from tools.fuzz.values import PlainRow, arrow_rows, internal, plain_rows
 
@@ -38,7 +38,7 @@ def _rows(game: Game, chance: Random) -> list[PlainRow]:
     return [[chance.choice(pool) for pool in pools] for _ in range(count)]
 
 
-def _told(rows: list[PlainRow]) -> str:
+def _rows_text(rows: list[PlainRow]) -> str:
     return str(rows) if len(rows) <= 12 else f"{len(rows)} rows, {rows[:3]}, ..."
 
 
@@ -55,26 +55,26 @@ def write(game: Game, chance: Random) -> None:
     fields = game.table().schema.fields
     is_alike = game.drawn.is_keyed and (game.twin is None or not game.drawn.hides)
     compacts = is_alike and chance.random() < 0.2
-    options = {"write-only": str(not compacts).lower()}  # what does not compact expires nothing
+    options = {"write-only": str(not compacts).lower()}  # without a compaction nothing expires
 
     def ours(name: str) -> None:
         table = game.ours.open(name)
         table.new_write_builder().write(arrow_rows(rows, fields), game.ours.executor)
 
     game.act(
-        Deed(
-            f"writes{' and compacts' if compacts else ''} {_told(rows)}",
+        Move(
+            f"writes{' and compacts' if compacts else ''} {_rows_text(rows)}",
             ours=None if game.drawn.only_java_writes else ours,
             java=None
             if game.drawn.only_we_write
             else lambda name: game.java.call("put", table=name, rows=rows, options=options),
-            expects=_written(game, rows),
+            expects=_write_rows(game, rows),
         ),
         _side(game, chance),
     )
 
 
-def _written(
+def _write_rows(
     game: Game, rows: list[PlainRow]
 ) -> Callable[[list[PlainRow]], list[PlainRow] | None] | None:
     schema = game.table().schema
@@ -127,8 +127,8 @@ def overwrite(game: Game, chance: Random) -> None:
 
     how = "dynamic" if dynamic else str(spec)
     game.act(
-        Deed(
-            f"overwrites {how}: {_told(rows)}",
+        Move(
+            f"overwrites {how}: {_rows_text(rows)}",
             ours=None if game.drawn.only_java_writes else ours,
             java=None if crosses or game.drawn.only_we_write else java,
         ),
@@ -213,19 +213,19 @@ def _both(
                 raise TypeError(str(step))
 
     game.act(
-        Deed(f"{text} {step}", lambda name: game.ours.do(name, step), java, expects),
+        Move(f"{text} {step}", lambda name: game.ours.do(name, step), java, expects),
         _side(game, chance),
     )
 
 
-def _unchanged(game: Game) -> Callable[[list[PlainRow]], list[PlainRow]] | None:
+def _keep_rows(game: Game) -> Callable[[list[PlainRow]], list[PlainRow]] | None:
     return None if game.drawn.hides else lambda before: before
 
 
 def compact(game: Game, chance: Random) -> None:
     """Merge files."""
     full = game.twin is not None or chance.random() < 0.5
-    _both(game, chance, Compact(is_full=full), "compacts", _unchanged(game))
+    _both(game, chance, Compact(is_full=full), "compacts", _keep_rows(game))
 
 
 def keep(game: Game, chance: Random) -> None:
@@ -255,7 +255,7 @@ def expire(game: Game, chance: Random) -> None:
         found = [each.id for each in game.ours.open(name).snapshots()]
         assert found == [each for each in left if each not in gone], f"{left}: {gone}, {found}"
 
-    game.act(Deed("expires by options", ours, java, lambda before: before), _side(game, chance))
+    game.act(Move("expires by options", ours, java, lambda before: before), _side(game, chance))
 
 
 def delete(game: Game, chance: Random) -> None:
@@ -314,7 +314,7 @@ def _change_rows(game: Game, chance: Random, column: DataField | None) -> None:
     text = f"deletes where {drawn.java}"
     if column is not None:
         text = f"updates {column.name} = {value!r} where {drawn.java}"
-    game.act(Deed(text, ours=ours, expects=expects), "we")
+    game.act(Move(text, ours=ours, expects=expects), "we")
 
 
 def merge(game: Game, chance: Random) -> None:
@@ -371,8 +371,8 @@ def merge(game: Game, chance: Random) -> None:
         ]
         return left + (new if inserts else [])
 
-    text = f"merges on {on}, {how}, inserts {inserts}: {_told(rows)}"
-    game.act(Deed(text, ours=ours, expects=expects), "we")
+    text = f"merges on {on}, {how}, inserts {inserts}: {_rows_text(rows)}"
+    game.act(Move(text, ours=ours, expects=expects), "we")
 
 
 def _has_defaults(game: Game) -> bool:
@@ -392,7 +392,7 @@ def delete_first(game: Game, chance: Random) -> None:
     """Let Java mark the first row of each file."""
     if game.drawn.kind == "vectors" and game.twin is None:
         game.act(
-            Deed("deletes first rows", java=lambda n: game.java.call("delete_first_rows", table=n)),
+            Move("deletes first rows", java=lambda n: game.java.call("delete_first_rows", table=n)),
             "java",
         )
 
@@ -407,7 +407,7 @@ def put_columns(game: Game, chance: Random) -> None:
     rows = [[chance.choice(game.drawn.pool(f)) for f in chosen] for _ in range(5)]
     names = [field.name for field in chosen]
     game.act(
-        Deed(
+        Move(
             f"puts columns {names} from {rows}",
             java=lambda name: game.java.call("put_columns", table=name, columns=names, rows=rows),
         ),
@@ -427,7 +427,7 @@ def alter(game: Game, chance: Random) -> None:
         return
     changes = [change]
     game.act(
-        Deed(
+        Move(
             f"alters {changes_to_json(changes)}",
             lambda name: game.ours.open(name).alter(changes),
             lambda name: game.java.call("alter", table=name, changes=changes_to_json(changes)),
@@ -466,7 +466,7 @@ def _alter_within(game: Game, chance: Random, free: list[DataField]) -> None:
         )
     change = chance.choice(changes)
     game.act(
-        Deed(
+        Move(
             f"alters within {change}",
             java=lambda name: game.java.call("alter", table=name, changes=[change]),
         ),
@@ -553,4 +553,4 @@ def add_segment(game: Game, chance: Random) -> None:
         table = game.ours.open(name)
         table.segments().add(SegmentSource(path=str(folder), format=form), game.ours.executor)
 
-    game.act(Deed(f"imports {form} {rows}", ours, expects=lambda before: [*before, *rows]), "we")
+    game.act(Move(f"imports {form} {rows}", ours, expects=lambda before: [*before, *rows]), "we")
