@@ -109,11 +109,13 @@ def test_a_guess_is_taken_at_once_and_is_right_only_if_the_answer_is_the_same(an
             assert together.answer(ask, "a", ask) == together.answer(ask, "b", ask) == "another"
 
 
-def test_a_block_that_is_not_confirmed_leaves_no_guess():
+def test_guesses_end_with_their_block_and_where_another_block_guesses():
     together = Together()
-    with together.ahead([(str, "a")], guess=lambda _: "guess"):
+    with together.ahead([(str, "a")], guess=lambda _: "guess") as confirm:
+        assert together.answer(str, "a", str) == "guess"
         with together.ahead([(str, "b")], guess=lambda _: "guess"):
             assert together.answer(str, "b", str) == "guess"
+            assert together.answer(str, "a", str) == "a"
         assert together.answer(str, "b", str) == "b"
-        assert together.answer(str, "a", str) == "guess"
+        assert not confirm()
     assert together.answer(str, "a", str) == "a"
