@@ -8,6 +8,7 @@ import pytest
 import paimon_assets
 import paimon_assets.assets
 import paimon_assets.cdc
+import paimon_assets.erasure
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -18,7 +19,7 @@ def words_of(page: str) -> set[str]:
 
 def test_the_reference_has_every_public_name() -> None:
     words = words_of("reference/python.md") | words_of("errors.md")
-    assert sorted(set(paimon_assets.__all__) - words) == []
+    assert sorted({*paimon_assets.__all__, *paimon_assets.erasure.__all__} - words) == []
     words = words_of("reference/dagster.md")
     assert sorted({*paimon_assets.assets.__all__, *paimon_assets.cdc.__all__} - words) == []
 
