@@ -508,7 +508,7 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
 
 def test_files_missing_in_a_listing_stop_a_deletion(table_of, server):
     table = table_of(server)
-    (newest,) = server._served(Identifier("d", "t")).newest.values()
+    (newest,) = server._serve(Identifier("d", "t")).newest.values()
     table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
     for deleting in (
         lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),
