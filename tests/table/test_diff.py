@@ -233,6 +233,21 @@ def test_few_changes_of_many_rows_are_found(tmp_path_factory, key, engine, data)
     }
 
 
+def test_the_smallest_and_the_largest_key_are_found(tmp_path):
+    ends = [-(2**63), *range(100), 2**63 - 1]
+    table = new_table(
+        tmp_path,
+        {"id": "BIGINT NOT NULL", "v": "INT"},
+        *((key, 0) for key in ends),
+        primary_keys=["id"],
+        options={"bucket": "1"},
+    )
+    compact(table)
+    before = table.latest_snapshot().id
+    write(table, (ends[0], 1), (ends[-1], 1))
+    assert table.diff(before, "latest", EXECUTOR).rows.changed == 2
+
+
 def test_only_files_that_differ_are_read(tmp_path):
     table = new_table(tmp_path, {"id": "INT", "v": "INT"})
     for number in range(5):

@@ -180,7 +180,10 @@ class _Keys:
         if words.dtype == np.uint64:
             return np.flatnonzero(_among(words, self.keys))
         # Rows of a file are in the order of their keys: few keys are looked for among many rows.
-        some = self.keys[slice(*np.searchsorted(self.keys, [words[0], words[-1] + 1]))]
+        if not len(words):
+            return np.empty(0, np.int64)
+        end = np.searchsorted(self.keys, words[-1], side="right")
+        some = self.keys[np.searchsorted(self.keys, words[0]) : end]
         positions: Longs = np.searchsorted(words, some)
         is_found: Flags = words[positions] == some
         return positions[is_found]
