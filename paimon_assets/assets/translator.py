@@ -165,8 +165,9 @@ def refuse_shared_tables(assets: Iterable[object]) -> None:
 
 def two_writers(one: dg.AssetKey, other: dg.AssetKey, table: str) -> InvalidInputError:
     """Return the error of a table that two assets write."""
+    first, second = sorted(key.to_user_string() for key in (one, other))
     message = (
-        f"Assets '{one.to_user_string()}' and '{other.to_user_string()}' both write table "
+        f"Assets '{first}' and '{second}' both write table "
         f"'{table}'. Give one of them another table: the default is the last two parts of its key."
     )
     return InvalidInputError(message, kind="asset-table", table=table)

@@ -13,7 +13,7 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (88_717, 394),
+    "core": (88_718, 394),
     "paimon_assets/cdc": (9_268, 44),
     "paimon_assets/erasure": (1_299, 7),
     "paimon_assets/iceberg": (2_806, 19),
