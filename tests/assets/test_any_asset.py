@@ -92,7 +92,7 @@ class OrderModel(pandera.DataFrameModel):
         OrderModel.to_schema(),
     ],
 )
-def test_schema_of_every_form_makes_the_same_columns(
+def test_schema_of_every_form_makes_same_columns(
     schema: Any, paimon: PaimonCatalogResource
 ) -> None:
     asset = paimon_asset("shop.orders", schema)(records)
@@ -123,7 +123,7 @@ def test_changed_primary_key_is_refused(paimon: PaimonCatalogResource) -> None:
     assert "has the primary key (id)" in failure_text(result)
 
 
-def test_table_without_schema_is_made_by_the_first_frame(paimon: PaimonCatalogResource) -> None:
+def test_table_without_schema_is_made_by_first_frame(paimon: PaimonCatalogResource) -> None:
     frame: list[Any] = [None, [], ROWS]
     asset = paimon_asset("shop.orders", name="orders")(lambda: frame.pop(0))
     for _ in range(2):
@@ -142,7 +142,7 @@ def test_different_second_frame_is_refused_by_number(paimon: PaimonCatalogResour
     assert "Frame 2 has the columns id" in failure_text(result)
 
 
-def test_inputs_of_tables_load_by_the_catalog_resource(warehouse: str) -> None:
+def test_inputs_of_tables_load_by_catalog_resource(warehouse: str) -> None:
     @paimon_asset("shop.orders", primary_keys="id")
     def orders() -> Any:
         return ROWS
@@ -168,7 +168,7 @@ def test_inputs_of_tables_load_by_the_catalog_resource(warehouse: str) -> None:
     assert [row["id"] for row in rows_of(table)] == [1, 1]
 
 
-def test_a_spark_resource_refuses_unknown_fields() -> None:
+def test_spark_resource_refuses_unknown_fields() -> None:
     with pytest.raises(InvalidInputError, match=r"no 'mster'\. Did you mean 'master'"):
         PaimonSparkResource(mster="local[1]")
 

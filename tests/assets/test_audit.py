@@ -56,7 +56,7 @@ def evaluations(result: dg.ExecuteInProcessResult) -> dict[str, dg.AssetCheckEva
     return {item.check_name: item for item in result.get_asset_check_evaluations()}
 
 
-def test_passing_batch_is_committed_without_a_branch(paimon: PaimonCatalogResource) -> None:
+def test_passing_batch_is_committed_without_branch(paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(PASSING), paimon)
     assert result.success
     [evaluation] = evaluations(result).values()
@@ -137,7 +137,7 @@ def test_batch_without_blocking_failures_is_committed_and_reported(
     assert table.branches.list() == {}
 
 
-def test_only_rows_of_the_batch_are_judged(paimon: PaimonCatalogResource) -> None:
+def test_only_rows_of_batch_are_judged(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(FAILING, PASSING, options=CheckOptions(blocking=False))
     run(asset, paimon)
     [evaluation] = evaluations(run(asset, paimon)).values()
@@ -171,7 +171,7 @@ def test_batch_that_readers_would_not_see_yet_is_judged(
     assert newest.id == 1
 
 
-def test_failed_overwrite_keeps_the_stored_rows(paimon: PaimonCatalogResource) -> None:
+def test_failed_overwrite_keeps_stored_rows(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(PASSING, FAILING, PASSING, mode="overwrite")
     assert run(asset, paimon).success
     assert not run(asset, paimon).success
@@ -210,7 +210,7 @@ def test_check_that_raises_commits_and_leaves_nothing(paimon: PaimonCatalogResou
     assert left == {"schema-0"}
 
 
-def test_retry_after_the_commit_judges_the_same_batch(
+def test_retry_after_commit_judges_same_batch(
     paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = []
@@ -242,7 +242,7 @@ def test_retry_after_the_commit_judges_the_same_batch(
     assert newest.id == 1
 
 
-def test_landed_files_are_judged_before_the_ledger_has_them(
+def test_landed_files_are_judged_before_ledger_has_them(
     paimon: PaimonCatalogResource, landing: Path
 ) -> None:
     folder = landing
@@ -263,7 +263,7 @@ def test_landed_files_are_judged_before_the_ledger_has_them(
     assert evaluations(run(asset, paimon))["seats"].passed
 
 
-def test_check_that_rejects_a_batch_is_in_the_log_of_checks(paimon: PaimonCatalogResource) -> None:
+def test_check_that_rejects_batch_is_in_log_of_checks(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(FAILING)
     with lent_instance() as instance:
         run(asset, paimon, instance=instance)
@@ -277,14 +277,14 @@ def test_check_that_rejects_a_batch_is_in_the_log_of_checks(paimon: PaimonCatalo
     assert (evaluation.passed, evaluation.blocking) == (False, True)
 
 
-def test_checks_follow_the_key_prefix_of_their_asset(paimon: PaimonCatalogResource) -> None:
+def test_checks_follow_key_prefix_of_their_asset(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(PASSING, key_prefix=["lake", "raw"])
     [spec] = asset.check_specs
     assert spec.asset_key == asset.key == dg.AssetKey(["lake", "raw", "planes"])
     assert run(asset, paimon).success
 
 
-def test_batch_of_a_partitioned_append_table_is_judged(paimon: PaimonCatalogResource) -> None:
+def test_batch_of_partitioned_append_table_is_judged(paimon: PaimonCatalogResource) -> None:
     schema = Schema.of(
         {"engine": "STRING", "tailnum": "STRING", "seats": "INT"}, partition_keys=["engine"]
     )

@@ -150,7 +150,7 @@ def test_concurrent_writers_create_one_branch(tmp_path):
         ({"DAGSTER_CLOUD_DEPLOYMENT_NAME": "prod"}, ""),
     ],
 )
-def test_branch_follows_the_deployment(environment, branch):
+def test_branch_follows_deployment(environment, branch):
     assert branch_of_environment(environment) == branch
 
 
@@ -168,7 +168,7 @@ class RenamingExecutor(EmbeddedExecutor):
         return iter(answers)
 
 
-def test_a_table_that_is_renamed_meanwhile_is_not_reported_as_promoted(warehouse):
+def test_table_renamed_during_promotion_is_not_reported_as_promoted(warehouse):
     run(location(warehouse, 3, "pr"))
     catalog = new_catalog_in(warehouse, "shop")
     executor = RenamingExecutor(catalog)

@@ -52,7 +52,7 @@ def test_row_count_counts_merged_rows(paimon: assets.PaimonCatalogResource) -> N
 
 
 @pytest.mark.parametrize(("expected", "text"), [(5, "3 missing"), (1, "1 too many")])
-def test_wrong_row_count_shows_the_difference(
+def test_wrong_row_count_shows_difference(
     paimon: assets.PaimonCatalogResource, expected: int, text: str
 ) -> None:
     check = assets.build_row_count_check(some_planes, lambda: expected)
@@ -109,7 +109,7 @@ def test_table_without_rows_passes(paimon: assets.PaimonCatalogResource) -> None
     assert [evaluation.passed for evaluation in result.get_asset_check_evaluations()] == [True] * 2
 
 
-def test_check_without_key_names_the_missing_argument(paimon: assets.PaimonCatalogResource) -> None:
+def test_check_without_key_names_missing_argument(paimon: assets.PaimonCatalogResource) -> None:
     pairs = pairs_asset((1, "x"))
     text = failure_text(run([pairs, assets.build_unique_key_check(pairs)], paimon))
     assert "name the columns that must be unique" in text
@@ -134,7 +134,7 @@ def test_check_of_another_asset_is_refused() -> None:
         assets.build_row_count_check(other, 1)
 
 
-def test_check_finds_the_table_of_an_io_manager_asset(paimon: assets.PaimonCatalogResource) -> None:
+def test_check_finds_table_of_io_manager_asset(paimon: assets.PaimonCatalogResource) -> None:
     @dg.asset(key=["lake", "air", "seats"], io_manager_key="lake_io")
     def seats() -> pa.Table:
         return pa.table({"n": [1, 2]})
@@ -159,7 +159,7 @@ def test_check_finds_the_table_of_an_io_manager_asset(paimon: assets.PaimonCatal
         ("embedded", "spark", 1, True),
     ],
 )
-def test_a_check_reads_on_spark_above_a_small_size(tmp_path, spark, resource, own, rows, spark_):
+def test_check_reads_on_spark_above_small_size(tmp_path, spark, resource, own, rows, spark_):
     on = assets.PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
     paimon = assets.PaimonCatalogResource(warehouse=str(tmp_path), executor=resource, spark=on)
     executor = executor_of_check(paimon, assets.CheckOptions(executor=own), rows)

@@ -87,7 +87,7 @@ def test_later_run_computes_only_rows_behind(paimon, table):
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-def test_rows_have_the_type_of_the_annotation(paimon, table, library):
+def test_rows_have_type_of_annotation(paimon, table, library):
     def score(rows):
         assert isinstance(rows, library)
         return rows.assign(score=rows["amount"] * 2) if library is pd.DataFrame else rows.select(
@@ -149,7 +149,7 @@ def test_retried_step_finds_its_commit(warehouse, table):
     assert scores(table) == SCORES
 
 
-def test_column_assets_share_a_table_with_its_own_asset(paimon, table):
+def test_column_assets_share_table_with_its_own_asset(paimon, table):
     def rows_of_orders() -> Any:
         return arrow(ORDERS, ("c", 9, 1.0, "new"))
 
@@ -198,7 +198,7 @@ def test_table_without_row_tracking_is_not_altered(paimon, table):
     assert plain.refresh().schema.field_names == ("id",)
 
 
-def test_assets_of_a_partial_update_table_write_their_own_columns(paimon):
+def test_assets_of_partial_update_table_write_their_own_columns(paimon):
     options = {"merge-engine": "partial-update"}
     columns = Schema.of({"id": "INT", "n": "INT"}, primary_keys=["id"], options=options)
     more = Schema.of({"id": "INT", "score": "INT"}, primary_keys=["id"], options=options)
@@ -221,7 +221,7 @@ def test_assets_of_a_partial_update_table_write_their_own_columns(paimon):
     assert found == [{"id": 1, "n": 3, "score": 6}, {"id": 2, "n": 4, "score": 8}]
 
 
-def test_keyed_table_is_refused_with_the_way_out(paimon, table):
+def test_keyed_table_is_refused_with_way_out(paimon, table):
     keyed = Schema.of({"id": "INT"}, primary_keys=["id"], options={"bucket": "1"})
     paimon.catalog().create_table("shop.keyed", keyed)
 

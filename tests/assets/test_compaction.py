@@ -78,7 +78,7 @@ def failure(result):
     return event.step_failure_data.user_failure_data.description
 
 
-def test_compaction_is_one_snapshot_and_a_materialization(paimon, instance, table):
+def test_compaction_is_one_snapshot_and_materialization(paimon, instance, table):
     before = rows(table)
     result = compact(paimon, instance, strategy="full")
     assert result.success
@@ -101,14 +101,14 @@ def test_compaction_is_one_snapshot_and_a_materialization(paimon, instance, tabl
     assert not observations(result)
 
 
-def test_compaction_is_an_observation_on_request(paimon, instance, table):
+def test_compaction_is_observation_on_request(paimon, instance, table):
     job = build_compaction_job([the_planes], materializes=False)
     [metadata] = observations(result := compact(paimon, instance, job, strategy="full"))
     assert metadata["paimon/snapshot_id"] == table.latest_snapshot().id
     assert not materializations(result)
 
 
-def test_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
+def test_dry_run_shows_plan_and_writes_nothing(paimon, instance, table):
     snapshot = table.latest_snapshot()
     result = compact(paimon, instance, strategy="full", dry_run=True)
     [metadata] = observations(result)
@@ -122,7 +122,7 @@ def test_dry_run_shows_the_plan_and_writes_nothing(paimon, instance, table):
     assert {(line["runs"], line["runs afterwards"]) for line in lines} == {(6, 1)}
 
 
-def test_picture_shows_the_table_before_and_after(paimon, instance, table):
+def test_picture_shows_table_before_and_after(paimon, instance, table):
     [metadata] = materializations(compact(paimon, instance, strategy="full"))
     head, _, data = metadata["paimon/picture"].removesuffix(")").partition("base64,")
     assert head == "![before, after](data:image/svg+xml;"
@@ -163,7 +163,7 @@ def test_observed_compaction_requests_no_downstream_run(paimon, instance, table)
     assert tick(after.cursor).total_requested == 1
 
 
-def test_compaction_keeps_the_data_version(paimon, instance, table):
+def test_compaction_keeps_data_version(paimon, instance, table):
     changed = table.latest_snapshot().id
     assert compact(paimon, instance, strategy="full").success
     result = asset_tables.run(no_planes, paimon, instance=instance)
@@ -172,7 +172,7 @@ def test_compaction_keeps_the_data_version(paimon, instance, table):
     assert asset_tables.metadata_of(result, KEY)["paimon/snapshot_id"] == changed + 1
 
 
-def test_tables_outside_the_config_are_skipped(paimon, instance, table):
+def test_tables_outside_config_are_skipped(paimon, instance, table):
     job = build_compaction_job([the_planes, "ops.other"])
     result = compact(paimon, instance, job, tables=["ops.planes"])
     assert result.success
@@ -180,7 +180,7 @@ def test_tables_outside_the_config_are_skipped(paimon, instance, table):
     assert ended == {"compact.choose_tables", "compact.ops__planes"}
 
 
-def test_tables_without_an_asset_are_compacted(paimon, instance, table):
+def test_tables_without_asset_are_compacted(paimon, instance, table):
     paimon.catalog().create_table("ops.weather", asset_tables.WEATHER)
     job = build_compaction_job([the_planes])
     result = compact(paimon, instance, job, tables=["ops.*"], strategy="full")
@@ -189,7 +189,7 @@ def test_tables_without_an_asset_are_compacted(paimon, instance, table):
     assert len(observations(result, dg.AssetKey(["ops", "weather"]))) == 1
 
 
-def test_failed_table_does_not_stop_the_rest(paimon, instance, table):
+def test_failed_table_stops_no_other(paimon, instance, table):
     result = compact(
         paimon, instance, build_compaction_job(), tables=["ops.gone", "ops.planes"], strategy="full"
     )
@@ -206,7 +206,7 @@ def test_missing_declared_table_is_skipped(paimon, instance):
     assert "does not exist" in failure(compact(paimon, instance, tables=["ops.planes"]))
 
 
-def test_steps_run_in_the_pool_of_their_writers():
+def test_steps_run_in_pool_of_their_writers():
     job = build_compaction_job([the_planes])
     pools = {op.name: op.pool for op in job.all_node_defs if isinstance(op, dg.OpDefinition)}
     assert pools["compaction_job__ops__planes"] == the_planes.op.pool == "paimon/ops.planes"
@@ -281,7 +281,7 @@ def test_progress_is_logged(paimon, instance, table, monkeypatch):
     assert "12 of 12 rows" in text
 
 
-def test_sort_strategy_sorts_by_the_configured_columns(paimon, instance):
+def test_sort_strategy_sorts_by_configured_columns(paimon, instance):
     table = new_table(paimon.catalog(), asset_tables.WEATHER, name="ops.weather")
     for origin in ("LGA", "JFK", "EWR"):
         rows = pa.table({"origin": [origin], "temp": [1.0], "day": pa.nulls(1, pa.date32())})

@@ -47,7 +47,7 @@ def test_backlog_requests_one_run(paimon, instance, table):
     assert tick(paimon, instance, first.cursor).run_requests[0].run_key == request.run_key
 
 
-def test_requested_run_clears_the_backlog(paimon, instance, table):
+def test_requested_run_clears_backlog(paimon, instance, table):
     land(table, 6)
     asked = tick(paimon, instance)
     [request] = asked.run_requests
@@ -90,7 +90,7 @@ def test_run_is_full_if_no_option_asks(paimon, instance, table):
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
 
 
-def test_recreated_table_gets_a_run_of_its_own(paimon, instance, table):
+def test_recreated_table_gets_run_of_its_own(paimon, instance, table):
     land(table, 5)
     asked = tick(paimon, instance)
     catalog = paimon.catalog()
@@ -118,7 +118,7 @@ def evaluate(paimon, instance, check):
 def quiet() -> None: ...
 
 
-def test_small_files_of_an_append_table_request_a_run(paimon, instance, table):
+def test_small_files_of_append_table_request_run(paimon, instance, table):
     weather = paimon.catalog().create_table("ops.weather", WEATHER)
     check = assets.build_small_files_check(quiet)
     for files in range(1, 7):
@@ -132,7 +132,7 @@ def test_small_files_of_an_append_table_request_a_run(paimon, instance, table):
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "minor"
 
 
-def test_two_files_a_partition_are_no_backlog(paimon, instance, table):
+def test_two_files_partition_are_no_backlog(paimon, instance, table):
     schema = Schema.of(
         {"origin": "STRING", "temp": "DOUBLE", "day": "DATE"}, partition_keys=["day"]
     )
@@ -144,7 +144,7 @@ def test_two_files_a_partition_are_no_backlog(paimon, instance, table):
         assert evaluate(paimon, instance, assets.build_small_files_check(quiet)).passed
 
 
-def test_deleted_rows_request_a_full_compaction(paimon, instance):
+def test_deleted_rows_request_full_compaction(paimon, instance):
     schema = Schema.of(
         {"k": "INT", "kind": "STRING"},
         primary_keys=["k"],
@@ -158,7 +158,7 @@ def test_deleted_rows_request_a_full_compaction(paimon, instance):
     assert request.run_config["ops"]["compact"]["config"]["strategy"] == "full"
 
 
-def test_unreadable_table_does_not_stop_the_rest(paimon, instance, table):
+def test_unreadable_table_stops_no_other(paimon, instance, table):
     land(table, 5)
     broken = paimon.catalog().create_table("ops.broken", WEATHER)
     broken.new_write_builder().write(rain([None]), EmbeddedExecutor())

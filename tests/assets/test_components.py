@@ -75,7 +75,7 @@ def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessR
         return job.execute_in_process(instance=instance, raise_on_error=False, **options)
 
 
-def test_entry_point_of_dg_names_the_components() -> None:
+def test_entry_point_of_dg_names_components() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     [module] = listed["dagster_dg_cli.registry_modules"].values()
     assert importlib.import_module(module) is components
@@ -183,7 +183,7 @@ def test_asset_component_writes_partitions(project: DefsFolderSandbox, warehouse
     assert rows_of(table) == [{"day": "2024-01-03", "n": 1}]
 
 
-def test_checks_component_checks_a_table_defined_elsewhere(
+def test_checks_component_checks_table_defined_elsewhere(
     project: DefsFolderSandbox, warehouse: str
 ) -> None:
     checks = [{"type": "row_count", "expected": 2}, {"type": "row_count_anomaly", "runs": 4}]

@@ -86,7 +86,7 @@ def test_committed_changes_are_not_read_again(make: Any, lake: PaimonCatalogReso
     assert orders.consumers.list() == {"copy": 5}
 
 
-def test_one_of_two_runs_with_the_same_changes_commits(lake: PaimonCatalogResource) -> None:
+def test_one_of_two_runs_with_same_changes_commits(lake: PaimonCatalogResource) -> None:
     overtaken: list[int] = []
 
     def race(table: pa.Table) -> pa.Table:
@@ -154,7 +154,7 @@ def test_recreated_source_is_read_from_its_beginning(lake: PaimonCatalogResource
 
 
 @pytest.mark.parametrize("later", [(), (8, 9)])
-def test_source_rolled_back_below_the_position_is_refused(
+def test_source_rolled_back_below_position_is_refused(
     later: tuple[int, ...], lake: PaimonCatalogResource
 ) -> None:
     run(by_io_manager(), lake)
@@ -171,7 +171,7 @@ def overwrite(paimon: PaimonCatalogResource, *numbers: int) -> None:
     builder.write(rows(*numbers), EmbeddedExecutor())
 
 
-def test_overwrite_is_refused_before_the_consumer_advances(lake: PaimonCatalogResource) -> None:
+def test_overwrite_is_refused_before_consumer_advances(lake: PaimonCatalogResource) -> None:
     run(by_io_manager(), lake)
     overwrite(lake, 7)
     text = failure_text(io_run(by_io_manager(), lake))

@@ -142,7 +142,7 @@ def test_bad_value_is_named_with_its_column(landing: Path, paimon: PaimonCatalog
     assert "1.csv', line 3: column 'id': 'x' is not a value of type BIGINT" in text
 
 
-def test_values_are_not_shown_where_the_resource_hides_them(landing: Path, warehouse: str) -> None:
+def test_values_are_not_shown_where_resource_hides_them(landing: Path, warehouse: str) -> None:
     (landing / "1.csv").write_text("id,note,day\nsecret,a,2024-01-01\n")
     paimon = PaimonCatalogResource(warehouse=warehouse, show_values=False)
     text = failure_text(ingest(paimon, landing, format="csv"))

@@ -197,7 +197,7 @@ def ingest(paimon: PaimonCatalogResource, landing: Path, **words: Any) -> Any:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_error_names_the_options_that_accept_the_files(
+def test_error_names_options_that_accept_files(
     file_format: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     shapes: Sequence[dict[str, Any]] = ({"id": [1], "amount": [2]}, {"id": [3], "note": ["a"]})
@@ -252,7 +252,7 @@ def test_files_that_are_refused_add_no_column(
         (["NaN"], "STRING"),
     ],
 )
-def test_type_of_a_csv_column_holds_the_texts_of_all_files(
+def test_type_of_csv_column_holds_texts_of_all_files(
     texts: list[str], kind: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     for number, text in enumerate(texts):
@@ -275,7 +275,7 @@ def test_type_of_a_csv_column_holds_the_texts_of_all_files(
     ],
 )
 @pytest.mark.parametrize("in_one_file", [True, False])
-def test_type_of_a_json_member_holds_the_values_of_all_files(
+def test_type_of_json_member_holds_values_of_all_files(
     values: list[str], kind: str, in_one_file: bool, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     lines = [f'{{"id": {n}, "c": {value}}}\n' for n, value in enumerate(values)]
@@ -302,7 +302,7 @@ def test_declared_type_is_kept(landing: Path, paimon: PaimonCatalogResource) -> 
     assert types == {**DECLARED, "c": "DECIMAL(5, 2)", "d": "BIGINT"}
 
 
-def test_file_without_the_key_is_quarantined(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_file_without_key_is_quarantined(landing: Path, paimon: PaimonCatalogResource) -> None:
     (landing / "1.csv").write_text("amount\n1\n")
     (landing / "2.csv").write_text("id\n2\n")
     keyed = Schema.of(DECLARED, primary_keys=["id"])

@@ -89,13 +89,13 @@ def test_tables_are_described_and_shown(paimon: PaimonCatalogResource, table: Ta
     ["", "[]", '{"version": 2, "tables": []}', '{"version": 1}', "[" * 100_000],
     ids=range(5),
 )
-def test_invalid_state_names_the_way_out(text: str) -> None:
+def test_invalid_state_names_way_out(text: str) -> None:
     with pytest.raises(FormatError, match=r"'state.json' describes no tables.*refresh-defs-state"):
         tables_from_json(text, "state.json")
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_observation_carries_the_data_version(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_observation_carries_data_version(paimon: PaimonCatalogResource, table: Table) -> None:
     write(table, "N1")
     compact(table)
     assets = build_observable_tables(specs_of(paimon), paimon.catalog)
@@ -129,7 +129,7 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     assert result.skip_reason.skip_message == "No new data in 1 table."
 
 
-def test_each_asset_of_a_table_gets_an_event(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_each_asset_of_table_gets_event(paimon: PaimonCatalogResource, table: Table) -> None:
     tables = describe_tables(paimon.catalog())
     specs = [
         spec
@@ -167,7 +167,7 @@ def test_statistics_are_not_reported(paimon: PaimonCatalogResource, table: Table
     assert ticks.events() == []
 
 
-def test_snapshots_that_expired_between_ticks_are_reported(
+def test_expired_snapshots_between_ticks_are_reported(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     ticks = Ticks(paimon)
@@ -213,7 +213,7 @@ def test_rollback_is_reported(paimon: PaimonCatalogResource, table: Table) -> No
     assert "rolled back" in event.metadata["paimon/note"].value
 
 
-def test_rows_are_reported_after_only_their_compaction_is_left(
+def test_rows_are_reported_if_only_their_compaction_remains(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     ticks = Ticks(paimon)
@@ -229,7 +229,7 @@ def test_rows_are_reported_after_only_their_compaction_is_left(
     assert ticks.events() == []
 
 
-def test_same_rows_after_a_rollback_run_the_target_again(
+def test_same_rows_after_rollback_run_target_again(
     paimon: PaimonCatalogResource, table: Table
 ) -> None:
     @dg.op
@@ -251,7 +251,7 @@ def test_same_rows_after_a_rollback_run_the_target_again(
     assert len(set(keys)) == 5
 
 
-def test_missing_table_does_not_hide_the_rest(paimon: PaimonCatalogResource, table: Table) -> None:
+def test_missing_table_hides_no_other(paimon: PaimonCatalogResource, table: Table) -> None:
     paimon.catalog().create_table("air.weather", WEATHER)
     ticks = Ticks(paimon, open_catalog=paimon.catalog)
     paimon.catalog().drop_table("air.weather")
@@ -282,9 +282,7 @@ def test_invalid_cursor_is_ignored(text: str) -> None:
     assert cursor_from_json(text) == Cursor()
 
 
-def test_next_tick_continues_after_the_time_limit(
-    paimon: PaimonCatalogResource, table: Table
-) -> None:
+def test_next_tick_continues_after_time_limit(paimon: PaimonCatalogResource, table: Table) -> None:
     for name in ("a", "b"):
         write(paimon.catalog().create_table(f"air.{name}", PLANES), "N1")
     write(table, "N1")

@@ -42,7 +42,7 @@ def test_lasting_failures_fail_at_once(error_class: type[errors.InvalidInputErro
     }
 
 
-def test_table_in_the_message_is_named_once() -> None:
+def test_table_in_message_is_named_once() -> None:
     with pytest.raises(dg.Failure) as caught, dagster_failures(TABLE):
         raise errors.InvalidInputError("Table ods.orders is wrong.")
     assert caught.value.description == "Table ods.orders is wrong."
@@ -54,7 +54,7 @@ def test_other_errors_pass_unchanged() -> None:
 
 
 @pytest.mark.parametrize("policy", [None, dg.RetryPolicy(max_retries=5)])
-def test_own_retry_policy_is_used_and_the_failure_names_the_table(
+def test_own_retry_policy_is_used_and_failure_names_table(
     policy: dg.RetryPolicy | None, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failures, "RETRY_WAIT_SECONDS", 0)

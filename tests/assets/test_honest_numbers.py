@@ -74,7 +74,7 @@ def test_schema_evolution_requests_no_run(
     assert asked.total_requested == 0
 
 
-def test_segment_asset_shows_the_rows_of_its_folder(
+def test_segment_asset_shows_rows_of_its_folder(
     tmp_path: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     write_file(tmp_path / "one", "a.parquet", 1, 2)
@@ -94,7 +94,7 @@ def test_segment_asset_shows_the_rows_of_its_folder(
     assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
 
 
-def test_numbers_are_shown_only_where_they_apply(paimon: assets.PaimonCatalogResource) -> None:
+def test_inapplicable_numbers_are_hidden(paimon: assets.PaimonCatalogResource) -> None:
     def names_shown(schema: Schema) -> Any:
         t = asset_tables.asset_of("db.t", schema, rows(1))
         found = asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)
@@ -114,7 +114,7 @@ def test_numbers_are_shown_only_where_they_apply(paimon: assets.PaimonCatalogRes
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
-def test_compaction_updates_the_page_and_requests_no_run(
+def test_compaction_updates_page_and_requests_no_run(
     paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:
     numbers = [1, 2, 3]

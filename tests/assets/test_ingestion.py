@@ -96,7 +96,7 @@ def test_run_without_new_files_commits_nothing(
     assert [snapshot.id for snapshot in table_of(paimon).snapshots()] == [1]
 
 
-def test_empty_folder_makes_an_empty_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_empty_folder_makes_empty_table(landing: Path, paimon: PaimonCatalogResource) -> None:
     assert run(events(landing), paimon).success
     assert ids_of(paimon) == []
     assert table_of(paimon).latest_snapshot() is None
@@ -114,7 +114,7 @@ def test_hidden_empty_and_other_files_are_left_out(
     assert ids_of(paimon) == [1]
 
 
-def test_max_files_takes_the_first_files(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_max_files_takes_first_files(landing: Path, paimon: PaimonCatalogResource) -> None:
     for number in range(5):
         land(landing, f"{number}.parquet", number)
     shown = metadata_of(run(events(landing), paimon, run_config=config(max_files=2)), KEY)
@@ -153,7 +153,7 @@ def test_file_changed_after_its_ingestion_is_named(
     assert ids_of(paimon) == [1]
 
 
-def test_file_changed_during_a_read_is_not_committed(
+def test_file_changed_during_read_is_not_committed(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -215,7 +215,7 @@ def test_crash_between_ledger_and_commit_loses_no_file(
     assert ids_of(paimon) == [1, 2]
 
 
-def test_retry_after_the_commit_ingests_nothing_again(landing: Path, warehouse: str) -> None:
+def test_retry_after_commit_ingests_nothing_again(landing: Path, warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
     paimon = catalog_on(file_io, warehouse)
     land(landing, "a.parquet", 1)
@@ -227,7 +227,7 @@ def test_retry_after_the_commit_ingests_nothing_again(landing: Path, warehouse: 
     assert ids_of(paimon) == [1]
 
 
-def test_one_of_two_runs_with_the_same_files_commits(
+def test_one_of_two_runs_with_same_files_commits(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "a.parquet", 1)
@@ -309,7 +309,7 @@ def test_run_may_read_another_folder(
     assert ids_of(paimon) == [7]
 
 
-def test_folder_may_come_from_the_environment(
+def test_folder_may_come_from_environment(
     landing: Path, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asset = events(landing, source=FileSource(folder=dg.EnvVar("LANDING_FOLDER")))
@@ -321,7 +321,7 @@ def test_folder_may_come_from_the_environment(
 
 
 @pytest.mark.parametrize("file_format", ["csv", "json", "orc"])
-def test_formats_are_read_as_the_declared_types(
+def test_formats_are_read_as_declared_types(
     landing: Path, paimon: PaimonCatalogResource, file_format: Any
 ) -> None:
     rows = pa.table({"id": pa.array([1, 2], pa.int64()), "text": ["a", "07"]})

@@ -58,7 +58,7 @@ def amounts(paimon: PaimonCatalogResource) -> list[int]:
 
 @pytest.mark.parametrize("kind", FROM_ARROW)
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_rejected_batch_leaves_the_table_and_stays_readable(
+def test_rejected_batch_leaves_table_and_stays_readable(
     mode: str, kind: str, paimon: PaimonCatalogResource
 ) -> None:
     asset = sales_asset(*(FROM_ARROW[kind](rows) for rows in (GOOD, BAD, GOOD)), mode=mode)
@@ -85,7 +85,7 @@ def test_rejected_batch_leaves_the_table_and_stays_readable(
     assert amounts(paimon) == ([1, 1, 2, 2] if mode == "append" else [1, 2])
 
 
-def test_check_results_are_in_the_log(paimon: PaimonCatalogResource) -> None:
+def test_check_results_are_in_log(paimon: PaimonCatalogResource) -> None:
     asset = sales_asset(BAD, GOOD)
     [key] = asset.check_keys
     assert key == dg.AssetCheckKey(KEY, "positive")
@@ -116,7 +116,7 @@ def test_nonblocking_check_reports_and_commits(paimon: PaimonCatalogResource) ->
     assert amounts(paimon) == [-4, 3]
 
 
-def test_metadata_of_a_function_is_kept(paimon: PaimonCatalogResource) -> None:
+def test_metadata_of_function_is_kept(paimon: PaimonCatalogResource) -> None:
     asset = sales_asset(dg.MaterializeResult(value=GOOD, metadata={"mine": 7}))
     assert metadata_of(io_run(asset, paimon), KEY)["mine"] == 7
     asset = sales_asset(dg.Output(GOOD, metadata={"mine": 8}))
@@ -154,7 +154,7 @@ def test_partitions_are_judged_one_by_one(paimon: PaimonCatalogResource) -> None
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
-def test_retry_after_the_commit_reports_the_same_batch(
+def test_retry_after_commit_reports_same_batch(
     mode: str, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lenient = build_pandera_checks(
@@ -184,7 +184,7 @@ def test_io_manager_without_checks_is_refused(paimon: PaimonCatalogResource) -> 
     assert paimon.catalog().list_databases() == []
 
 
-def test_first_frame_of_a_table_is_judged(paimon: PaimonCatalogResource) -> None:
+def test_first_frame_of_table_is_judged(paimon: PaimonCatalogResource) -> None:
     @audited_asset(before_commit=CHECKS, key=KEY)
     def some_sales() -> pa.Table:
         return BAD

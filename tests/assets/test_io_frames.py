@@ -89,7 +89,7 @@ def test_stored_and_loaded_types_may_differ(paimon: PaimonCatalogResource) -> No
     assert seen[0].column("id").to_pylist()[0] == BIG
 
 
-def test_input_without_annotation_is_an_arrow_table(paimon: PaimonCatalogResource) -> None:
+def test_input_without_annotation_is_arrow_table(paimon: PaimonCatalogResource) -> None:
     @dg.asset(ins={"table": dg.AssetIn(KEY)})
     def reader(table) -> None:
         assert isinstance(table, pa.Table)
@@ -123,7 +123,7 @@ def test_none_writes_nothing_and_empty_frame_overwrites(paimon: PaimonCatalogRes
     assert rows_of(paimon.catalog().get_table("shop.orders")) == []
 
 
-def test_nulls_round_no_number(paimon: PaimonCatalogResource) -> None:
+def test_nulls_keep_integers_exact(paimon: PaimonCatalogResource) -> None:
     frame = pa.table({"id": pa.array([BIG, None], pa.int64()), "ok": [True, None]})
     types: list[str] = []
 
@@ -164,7 +164,7 @@ def test_lazy_frame_pushes_columns_filters_and_limits(paimon: PaimonCatalogResou
     assert lengths == [3]
 
 
-def test_output_of_an_op_is_a_table(paimon: PaimonCatalogResource) -> None:
+def test_output_of_op_is_table(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
 
     @dg.op(out=dg.Out(metadata=paimon_output(table="ops.made")))

@@ -107,7 +107,7 @@ def test_failed_first_write_leaves_no_table(
     assert io_run(output_asset(pa.table({"n": ["now a text"]})), paimon).success
 
 
-def test_failed_later_write_keeps_the_table(paimon: PaimonCatalogResource) -> None:
+def test_failed_later_write_keeps_table(paimon: PaimonCatalogResource) -> None:
     assert io_run(output_asset(TIMES.slice(0, 1)), paimon).success
     assert not io_run(output_asset(TIMES), paimon).success
     assert len(rows_of(paimon.catalog().get_table("shop.made"))) == 1

@@ -120,7 +120,7 @@ def test_options_apply_to_one_read(lake: PaimonCatalogResource) -> None:
     assert ids(read(lake, options={"scan.snapshot-id": "2"})) == [1, 2]
 
 
-def test_watermark_is_a_time_travel_target(lake: PaimonCatalogResource) -> None:
+def test_watermark_is_time_travel_target(lake: PaimonCatalogResource) -> None:
     store = lake.catalog().get_table("shop.orders")._store
     FileStoreCommit(store).commit([], commit_user="a", commit_identifier=1, watermark=5000)
     put(lake, 4)
@@ -211,7 +211,7 @@ def test_missing_table_is_named(paimon: PaimonCatalogResource) -> None:
     assert "Table 'shop.orders' does not exist yet. Materialize its asset first" in refusal(paimon)
 
 
-def test_rows_of_a_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
+def test_rows_of_table_asset_are_read(paimon: PaimonCatalogResource) -> None:
     seen: list[pa.Table] = []
     orders = asset_of("shop.orders", SCHEMA, rows(7))
 
@@ -253,7 +253,7 @@ def test_consumer_reads_only_new_rows(lake: PaimonCatalogResource) -> None:
     assert len(asset_tables.rows_of(lake.catalog().get_table("shop.copy"))) == 5
 
 
-def test_row_kinds_are_a_column(lake: PaimonCatalogResource) -> None:
+def test_row_kinds_are_column(lake: PaimonCatalogResource) -> None:
     table = read(lake, row_kinds=True, columns=["id"])
     assert table.column_names == ["rowkind", "id"]
     assert set(table.column("rowkind").to_pylist()) == {"+I"}
@@ -312,7 +312,7 @@ def test_table_asset_consumes(lake: PaimonCatalogResource) -> None:
     assert seen == [[1, 2, 3], []]
 
 
-def test_retry_consumes_the_committed_rows_and_no_more(lake: PaimonCatalogResource) -> None:
+def test_retry_consumes_committed_rows_and_no_more(lake: PaimonCatalogResource) -> None:
     file_io = asset_tables.FailsOnce(after_publish_of="copy/snapshot/snapshot-1")
 
     class Unreliable(PaimonCatalogResource):
@@ -340,7 +340,7 @@ def test_partitioned_input_takes_no_consumer(lake: PaimonCatalogResource) -> Non
     assert "this needs a step with one output and without partitions" in text
 
 
-def test_table_is_loaded_without_a_run(lake: PaimonCatalogResource) -> None:
+def test_table_is_loaded_without_run(lake: PaimonCatalogResource) -> None:
     manager = PaimonIOManager(paimon=lake)
     defs = dg.Definitions(assets=[external()], resources={"io_manager": manager})
     with asset_tables.lent_instance() as instance, defs.get_asset_value_loader(instance) as loader:

@@ -56,7 +56,7 @@ def test_mode_decides_about_stored_rows(
     assert pairs_in(paimon) == expected
 
 
-def test_error_if_exists_refuses_a_table_with_rows(paimon: PaimonCatalogResource) -> None:
+def test_error_if_exists_refuses_table_with_rows(paimon: PaimonCatalogResource) -> None:
     asset = orders(rows((1, "a")), schema=APPENDED, mode="error_if_exists")
     assert io_run(orders(rows(), schema=APPENDED), paimon).success, "a table without rows"
     assert io_run(asset, paimon).success
@@ -64,7 +64,7 @@ def test_error_if_exists_refuses_a_table_with_rows(paimon: PaimonCatalogResource
     assert pairs_in(paimon) == [(1, "a")]
 
 
-def test_rows_committed_during_the_write_are_refused(paimon: PaimonCatalogResource) -> None:
+def test_rows_committed_during_write_are_refused(paimon: PaimonCatalogResource) -> None:
     def slow() -> Any:
         yield rows((1, "a")).to_batches()[0]
         assert io_run(orders(rows((9, "z")), schema=APPENDED), paimon).success
@@ -78,7 +78,7 @@ def test_rows_committed_during_the_write_are_refused(paimon: PaimonCatalogResour
 @pytest.mark.parametrize(
     ("mode", "wins"), [("error_if_exists", False), ("ignore", True), ("append", True)]
 )
-def test_rows_committed_before_the_publish_are_seen(
+def test_rows_committed_before_publish_are_seen(
     mode: str, wins: bool, paimon: PaimonCatalogResource, warehouse: str
 ) -> None:
     other = orders(rows((9, "z")), schema=APPENDED)
@@ -152,7 +152,7 @@ def test_snapshot_names_its_run(paimon: PaimonCatalogResource) -> None:
     assert data_version_of(result, KEY).startswith("1-")
 
 
-def test_snapshot_has_the_url_of_its_run(
+def test_snapshot_has_url_of_its_run(
     paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asset = orders(rows((1, "a")))

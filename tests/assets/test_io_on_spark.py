@@ -73,7 +73,7 @@ def test_spark_frames_are_written_and_read(
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
-def test_rows_outside_the_partition_are_refused(
+def test_rows_outside_partition_are_refused(
     mode: str, lake: PaimonCatalogResource, spark: SparkSession
 ) -> None:
     for outside in ("x", None):
@@ -84,7 +84,7 @@ def test_rows_outside_the_partition_are_refused(
     assert lake.catalog().get_table("log.events").latest_snapshot() is None
 
 
-def test_table_is_inferred_from_a_spark_frame(
+def test_table_is_inferred_from_spark_frame(
     lake: PaimonCatalogResource, spark: SparkSession
 ) -> None:
     @dg.asset(key=KEY)

@@ -113,7 +113,7 @@ def test_daily_window_replaces_hourly_partitions(paimon: PaimonCatalogResource) 
     assert numbers_in(paimon) == [3, 4], "only that day is replaced"
 
 
-def test_repeated_hour_of_a_time_zone_is_two_partitions(paimon: PaimonCatalogResource) -> None:
+def test_repeated_hour_of_time_zone_is_two_partitions(paimon: PaimonCatalogResource) -> None:
     hours = dg.HourlyPartitionsDefinition(
         "2024-11-03-00:00-0400",
         fmt="%Y-%m-%d-%H:%M%z",
@@ -199,7 +199,7 @@ def test_hundred_partitions_are_one_commit(paimon: PaimonCatalogResource) -> Non
 
 
 @pytest.mark.parametrize(("mode", "times"), [("append", 2), ("overwrite", 1)])
-def test_second_run_of_a_range_follows_its_mode(
+def test_second_run_of_range_follows_its_mode(
     mode: str, times: int, paimon: PaimonCatalogResource
 ) -> None:
     schema, tags = schema_of("DATE"), range_tags("2024-01-02", "2024-01-04")
@@ -224,7 +224,7 @@ def test_partition_counts_are_of_merged_rows(paimon: PaimonCatalogResource) -> N
     assert counts == {"2024-01-01": 1, "2024-01-02": 1, "2024-01-03": 0}
 
 
-def test_empty_frame_empties_the_partitions_of_the_run(paimon: PaimonCatalogResource) -> None:
+def test_empty_frame_empties_partitions_of_run(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE")
     days = [dt.date(2024, 1, day) for day in (1, 2, 3)]
     frame = rows(schema, *((day, day.day) for day in days))
@@ -247,13 +247,13 @@ def test_table_without_partitions_is_not_overwritten(paimon: PaimonCatalogResour
     assert "dagster/partition_row_count" not in events_of[0].metadata
 
 
-def test_keys_without_a_value_of_the_type_are_refused(paimon: PaimonCatalogResource) -> None:
+def test_keys_without_value_of_type_are_refused(paimon: PaimonCatalogResource) -> None:
     asset = events(None, dg.StaticPartitionsDefinition(["x", "300"]), schema_of("TINYINT"))
     assert "'x' is not a value" in failure_text(io_run(asset, paimon, partition_key="x"))
     assert "'300' does not fit" in failure_text(io_run(asset, paimon, partition_key="300"))
 
 
-def test_ignore_and_error_modes_apply_to_the_partition(paimon: PaimonCatalogResource) -> None:
+def test_ignore_and_error_modes_apply_to_partition(paimon: PaimonCatalogResource) -> None:
     schema = schema_of("DATE")
 
     def put(day: int, number: int, mode: str) -> dg.ExecuteInProcessResult:
@@ -269,7 +269,7 @@ def test_ignore_and_error_modes_apply_to_the_partition(paimon: PaimonCatalogReso
     assert numbers_in(paimon) == [1, 2]
 
 
-def test_inferred_table_is_partitioned_by_the_column(paimon: PaimonCatalogResource) -> None:
+def test_inferred_table_is_partitioned_by_column(paimon: PaimonCatalogResource) -> None:
     frame = rows(schema_of("DATE"), (dt.date(2024, 1, 1), 1))
     table = stored_asset(
         frame, key=KEY, partitions_def=DAYS, metadata=paimon_output(partition_column="p")
@@ -321,11 +321,11 @@ class TestReading:
     def test_all_partitions_without_partitions_def(self, paimon: PaimonCatalogResource) -> None:
         assert self.seen_by(paimon, None, keys=None) == [1, 2, 3, 4, 5]
 
-    def test_window_with_an_offset(self, paimon: PaimonCatalogResource) -> None:
+    def test_window_with_offset(self, paimon: PaimonCatalogResource) -> None:
         mapping = dg.TimeWindowPartitionMapping(start_offset=-2)
         assert self.seen_by(paimon, mapping, partition_key="2024-01-04") == [2, 3, 4]
 
-    def test_separate_days_by_a_static_mapping(self, paimon: PaimonCatalogResource) -> None:
+    def test_static_mapping_separates_days(self, paimon: PaimonCatalogResource) -> None:
         keys = dg.StaticPartitionsDefinition(["odd", "even"])
         mapping = dg.StaticPartitionMapping(
             {"2024-01-01": "odd", "2024-01-02": "even", "2024-01-03": "odd", "2024-01-05": "odd"}
@@ -367,7 +367,7 @@ class TestReading:
         assert result.success, failure_text(result)
         assert seen == expected
 
-    def test_own_rows_of_the_day_before(self, paimon: PaimonCatalogResource) -> None:
+    def test_own_rows_of_day_before(self, paimon: PaimonCatalogResource) -> None:
         heights: list[int] = []
         before = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)
 

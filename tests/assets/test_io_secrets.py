@@ -79,7 +79,7 @@ BAD = pa.table({"id": pa.array([None], pa.int64())})
     ],
     ids=["success", "success, plain values", "rows that are refused", "a storage that fails"],
 )
-def test_no_secret_is_in_the_log(
+def test_no_secret_is_in_log(
     place: str, frame: pa.Table, succeeds: bool, is_secret_named: bool, tmp_path: Path
 ) -> None:
     beside = str(tmp_path / "warehouse")

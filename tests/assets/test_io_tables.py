@@ -44,7 +44,7 @@ def fleet_asset(paimon: assets.PaimonCatalogResource, **options: Any) -> dg.Asse
     return asset
 
 
-def test_io_manager_asset_has_the_metadata_of_a_paimon_asset(
+def test_io_manager_asset_has_metadata_of_paimon_asset(
     paimon: assets.PaimonCatalogResource,
 ) -> None:
     wanted = asset_of(
@@ -61,7 +61,7 @@ def test_io_manager_asset_has_the_metadata_of_a_paimon_asset(
     assert columns[1].description == "Seats for passengers."
 
 
-def test_values_of_the_definition_are_kept(paimon: assets.PaimonCatalogResource) -> None:
+def test_values_of_definition_are_kept(paimon: assets.PaimonCatalogResource) -> None:
     asset = fleet_asset(
         paimon,
         kinds={"polars"},
@@ -76,7 +76,9 @@ def test_values_of_the_definition_are_kept(paimon: assets.PaimonCatalogResource)
     assert spec.metadata["dagster/table_name"] == "sky.fleet"
 
 
-def test_it_is_checked_and_compacted_in_its_pool(paimon: assets.PaimonCatalogResource) -> None:
+def test_io_manager_asset_is_checked_and_compacted_in_its_pool(
+    paimon: assets.PaimonCatalogResource,
+) -> None:
     asset = fleet_asset(paimon, pool="mine")
     checks = [assets.build_row_count_check(asset, 2), assets.build_schema_check(asset, PLANES)]
     result = io_run([asset, *checks], paimon, manager=manager(paimon))
@@ -129,7 +131,7 @@ def test_assets_without_tables_pass_unchanged(paimon: assets.PaimonCatalogResour
     assert assets.as_table_assets(given, io_manager=manager(paimon)) == given
 
 
-def test_key_of_one_part_names_the_way_to_a_table() -> None:
+def test_key_of_one_part_names_way_to_table() -> None:
     with pytest.raises(InvalidInputError, match="as_table_assets"):
         assets.build_row_count_check(by_hand(), 2)
 
@@ -153,7 +155,7 @@ def test_two_assets_of_one_table_are_refused(paimon: assets.PaimonCatalogResourc
     assets.refuse_shared_tables([third, observed])
 
 
-def test_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
+def test_manager_takes_fields_of_its_catalog(tmp_path: Path) -> None:
     @dg.asset(key=["air", "seats"])
     def seats() -> pa.Table:
         return pa.table({"id": [1]})
@@ -165,7 +167,7 @@ def test_manager_takes_the_fields_of_its_catalog(tmp_path: Path) -> None:
         assets.PaimonIOManager(paimon=manager.paimon, warehouse="x")
 
 
-def test_unknown_field_is_refused_with_the_nearest_name() -> None:
+def test_unknown_field_is_refused_with_nearest_name() -> None:
     with pytest.raises(InvalidInputError, match=r"'warehous'\. Did you mean 'warehouse'"):
         assets.PaimonCatalogResource(warehous="x")
     with pytest.raises(InvalidInputError, match="no 'path'"):
@@ -192,7 +194,7 @@ defs = dg.Definitions([one, two], resources={"paimon": paimon})
 """
 
 
-def test_run_refuses_a_table_of_two_assets(tmp_path: Path) -> None:
+def test_run_refuses_table_of_two_assets(tmp_path: Path) -> None:
     (tmp_path / "location.py").write_text(_LOCATION)
     command = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", "location.py"]
     environment = {**os.environ, "DAGSTER_HOME": ""}

@@ -106,7 +106,7 @@ def test_folder_with_links_is_read_once(tmp_path: Path) -> None:
         assert [file.name for file in walk(LocalFileIO(), str(spelling))] == names
 
 
-def test_missing_folder_is_an_error_unless_allowed(runs: Any, landing: Path) -> None:
+def test_missing_folder_is_error_unless_allowed(runs: Any, landing: Path) -> None:
     missing = str(landing / "nowhere")
     for pattern in (None, "**/*.parquet"):
         text = failure_text(runs(folder=missing, pattern=pattern).run())
@@ -122,7 +122,7 @@ def land_bad_files(landing: Path) -> None:
     pq.write_table(pa.table({"other": [1]}), landing / "d.parquet")
 
 
-def test_bad_file_fails_the_run_or_is_quarantined(runs: Any, landing: Path) -> None:
+def test_bad_file_fails_run_or_is_quarantined(runs: Any, landing: Path) -> None:
     land_bad_files(landing)
     assert "b.parquet" in failure_text(runs().run())
     source = runs(on_bad_file="quarantine")
@@ -220,7 +220,7 @@ def test_folder_of_bad_files_is_quarantined(runs: Any, landing: Path) -> None:
     assert source.ingest()["paimon/files_ingested"] == 0
 
 
-def test_damage_found_during_a_read_is_quarantined(runs: Any, landing: Path) -> None:
+def test_damage_found_during_read_is_quarantined(runs: Any, landing: Path) -> None:
     (landing / "a.csv").write_text("id,v\n1,x\n")
     good = "\n".join(f"{number},x" for number in range(200_000))
     (landing / "b.csv").write_text(f"id,v\n{good}\nno number,x\n")
@@ -334,7 +334,7 @@ def test_avro_and_arrow_files_are_read(runs: Any, landing: Path) -> None:
     assert arrow.ids() == [1, 2, 3]
 
 
-def test_csv_is_read_by_the_options_of_segments(
+def test_csv_is_read_by_options_of_segments(
     runs: Any, landing: Path, paimon: assets.PaimonCatalogResource
 ) -> None:
     dated = Schema.of({"id": "BIGINT", "v": "STRING", "d": "DATE"})

@@ -116,7 +116,7 @@ def test_ingestion_and_tick_cost_only_new_files(tmp_path: Path) -> None:
     assert file_io.read < whole * 1.2
 
 
-def test_tick_opens_only_foreign_snapshots_since_the_last(tmp_path: Path) -> None:
+def test_tick_opens_only_foreign_snapshots_since_last(tmp_path: Path) -> None:
     file_io = Counting()
     catalog = TableCatalog(FilesystemCatalog(str(tmp_path), file_io))
     catalog.create_database("d")

@@ -63,7 +63,7 @@ def test_changed_schema_is_reported_once(paimon: PaimonCatalogResource) -> None:
     assert (shown[1]["paimon/schema_before"], shown[1]["paimon/schema_id"]) == (0, 1)
 
 
-def test_write_time_is_a_number(paimon: PaimonCatalogResource) -> None:
+def test_write_time_is_number(paimon: PaimonCatalogResource) -> None:
     some_planes = asset_of("air.planes", PLANES, planes(("N1", 1, None)))
     metadata = metadata_of(run(some_planes, paimon), some_planes.key)
     assert 0 < metadata["paimon/write_seconds"] < 60

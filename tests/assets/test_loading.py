@@ -57,7 +57,7 @@ def test_definitions_load_without_spark_frames_warehouse_or_variables() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_importing_the_package_loads_no_module_of_it() -> None:
+def test_importing_package_loads_no_module_of_it() -> None:
     code = "import sys, paimon_assets.assets; print('dagster' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -65,7 +65,7 @@ def test_importing_the_package_loads_no_module_of_it() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_importing_pandera_checks_keeps_the_environment() -> None:
+def test_importing_pandera_checks_keeps_environment() -> None:
     code = """
 import os
 for name in ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP"):

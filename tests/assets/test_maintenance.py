@@ -57,12 +57,12 @@ def data_files(table: Table) -> list[Path]:
     return [path for path in Path(table.path).rglob("bucket-*/*") if path.is_file()]
 
 
-def test_config_names_the_tasks_of_the_engine():
+def test_config_names_tasks_of_engine():
     assert [choice.value for choice in MaintenanceChoice] == list(MaintenanceTask)
     assert [choice.name for choice in MaintenanceChoice] == [t.value for t in MaintenanceTask]
 
 
-def test_tables_of_a_pattern_are_maintained(paimon):
+def test_tables_of_pattern_are_maintained(paimon):
     tables = [make(paimon, name) for name in ("a", "b")]
     before = [rows_of(table) for table in tables]
     result = run(paimon, MaintenanceConfig(tables=["ods.*"]))
@@ -111,7 +111,7 @@ def test_dry_run_changes_nothing(paimon):
     )
 
 
-def test_failed_table_does_not_stop_the_rest(paimon):
+def test_failed_table_stops_no_other(paimon):
     bad, good = make(paimon, "bad"), make(paimon, "good")
     for path in Path(bad.path, "snapshot").glob("snapshot-*"):
         path.write_text("{")
@@ -143,7 +143,7 @@ def test_orphans_are_deleted_only_on_request(paimon):
     assert len(data_files(table)) == 1
 
 
-def test_table_gets_its_time_and_the_next_run_continues(paimon):
+def test_table_gets_its_time_and_next_run_continues(paimon):
     table = make(paimon, "a", commits=12)
     work = table.maintenance()
     one_piece = type(work)(store=work.store, until_ms=1)

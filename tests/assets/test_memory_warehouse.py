@@ -21,7 +21,7 @@ DAYS = Schema.of({"id": "BIGINT", "day": "DATE"}, partition_keys="day")
 pytestmark = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")
 
 
-def test_page_on_testing_is_a_test_file(tmp_path: Path) -> None:
+def test_page_on_testing_is_test_file(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (tmp_path / "test_orders.py").write_text("\n".join(blocks))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py"]
@@ -77,7 +77,7 @@ def test_warehouse_ends_with_its_block() -> None:
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow", "duckdb"])
-def test_rows_of_every_library_make_a_table(library: str) -> None:
+def test_rows_of_every_library_make_table(library: str) -> None:
     module = pytest.importorskip(library)
     rows = pa.table({"id": [1, 2]})
     frame = {

@@ -30,7 +30,7 @@ def newest(table: Table) -> Snapshot:
     return snapshot
 
 
-def test_compaction_keeps_the_data_version(table: Table) -> None:
+def test_compaction_keeps_data_version(table: Table) -> None:
     store = FileStore.open(table.state.file_io, table.path)
     for number in range(2):
         FileStoreCommit(store).commit(

@@ -147,9 +147,7 @@ def test_files_are_ingested_by_spark_in_path_order(
     assert metadata_of(again, asset.key)["paimon/files_ingested"] == 0
 
 
-def test_spark_frame_is_refused_by_the_embedded_executor(
-    lake: assets.PaimonCatalogResource,
-) -> None:
+def test_spark_frame_is_refused_by_embedded_executor(lake: assets.PaimonCatalogResource) -> None:
     @assets.paimon_asset("air.planes", PLANES, executor="embedded")
     def some_planes(paimon: assets.PaimonCatalogResource) -> Any:
         return paimon.spark.session().createDataFrame(planes(("N1", 1, "jet")))
@@ -157,9 +155,7 @@ def test_spark_frame_is_refused_by_the_embedded_executor(
     assert "Choose the Spark executor (executor='spark'" in failure_text(run(some_planes, lake))
 
 
-def test_rows_outside_the_partition_are_refused_on_spark(
-    lake: assets.PaimonCatalogResource,
-) -> None:
+def test_rows_outside_partition_are_refused_on_spark(lake: assets.PaimonCatalogResource) -> None:
     keys = dg.StaticPartitionsDefinition(["jet", "prop"])
 
     @assets.paimon_asset("air.planes", PLANES, partitions_def=keys, partition_column="engine")
@@ -186,7 +182,7 @@ def test_running_session_with_other_settings_is_refused(
     assert spark.range(1).count() == 1
 
 
-def test_session_of_a_resource_stops_with_its_last_user() -> None:
+def test_session_of_resource_stops_with_its_last_user() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LIFECYCLE], capture_output=True, text=True, check=False, timeout=300
     )

@@ -38,7 +38,7 @@ def segments(**options: Any) -> Any:
         (segments, "grup_name", "group_name"),
     ],
 )
-def test_unknown_name_is_refused_with_the_nearest(define: Any, name: str, meant: str) -> None:
+def test_unknown_name_is_refused_with_nearest(define: Any, name: str, meant: str) -> None:
     with pytest.raises(InvalidInputError, match=f"no '{name}'. Did you mean '{meant}'"):
         define(**{name: "x"})
 
@@ -73,6 +73,6 @@ def test_metadata_by_hand_is_checked(paimon: assets.PaimonCatalogResource) -> No
     assert "Did you mean 'paimon/mode'" in failure_text(io_run(t, paimon))
 
 
-def test_refusal_lists_the_valid_values() -> None:
+def test_refusal_lists_valid_values() -> None:
     with pytest.raises(InvalidInputError, match=r"It takes .*\bcolumns\b.*\bwhere\b"):
         assets.paimon_input(colums=["id"])  # type: ignore[call-arg]  # misspelt

@@ -85,7 +85,7 @@ def test_failures_are_counted_with_examples(paimon: PaimonCatalogResource) -> No
     assert (metadata["paimon/rows"], metadata["paimon/snapshot_id"]) == (3, 1)
 
 
-def test_only_partitions_of_the_run_are_judged(paimon: PaimonCatalogResource) -> None:
+def test_only_partitions_of_run_are_judged(paimon: PaimonCatalogResource) -> None:
     asset = orders_asset(ROWS, partitions_def=DAYS, partition_column="day")
     check = build_pandera_checks(asset, PRICES)
     answers = [
@@ -126,7 +126,7 @@ def test_failures_add_up_over_batches(paimon: PaimonCatalogResource) -> None:
     ],
     ids=["missing", "type", "strict"],
 )
-def test_fault_of_a_column_is_reported_once(
+def test_fault_of_column_is_reported_once(
     paimon: PaimonCatalogResource, schema: pap.DataFrameSchema, lines: list[tuple[str, str, int]]
 ) -> None:
     asset = orders_asset(ROWS)

@@ -38,9 +38,7 @@ def totals(context: dg.AssetExecutionContext) -> pa.Table:
     return pa.table({"shop": [context.partition_key], "n": pa.array([7], pa.int32())})
 
 
-def test_each_new_partition_gets_a_key_and_a_run(
-    table: Table, paimon: PaimonCatalogResource
-) -> None:
+def test_each_new_partition_gets_key_and_run(table: Table, paimon: PaimonCatalogResource) -> None:
     sensor = build_partition_keys_sensor(
         UPSTREAM, partitions_def=SHOPS, column="shop", target=totals
     )

@@ -156,7 +156,7 @@ def test_partition_is_as_fresh_as_its_last_change(paimon, table):
     )
 
 
-def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
+def test_delete_refreshes_its_partition_and_compaction_does_not(paimon):
     paimon.catalog().create_database("shop")
     options = {"deletion-vectors.enabled": "true"}
     schema = Schema.of({"day": "DATE", "id": "BIGINT"}, partition_keys=["day"], options=options)
@@ -177,7 +177,7 @@ def test_deleted_rows_change_their_partition_and_a_compaction_does_not(paimon):
     assert snapshots() == [3, 2]
 
 
-def test_partition_with_expired_snapshots_is_as_fresh_as_its_newest_file(paimon, table):
+def test_freshness_without_snapshots_is_age_of_newest_file(paimon, table):
     for day in ("2024-01-01", "2024-01-02"):
         table.append(rows(day, 1.0))
     store = table.new_read_builder().store
@@ -201,7 +201,7 @@ def test_small_files_are_counted_by_partition(paimon, table):
     assert by_day["2024-01-02"].description.startswith("1 file of partition '2024-01-02'")
 
 
-def test_schema_check_reads_the_files_of_a_partition(paimon, table):
+def test_schema_check_reads_files_of_partition(paimon, table):
     table.append(rows("2024-01-01", 1.0))
     table.alter([add_column("note", "STRING")])
     table = table.refresh()
@@ -295,7 +295,7 @@ def test_files_in_quarantine_are_reported_to_their_partition(paimon, tmp_path):
     ]  # fmt: skip
 
 
-def test_run_of_several_partitions_has_a_result_of_each(paimon):
+def test_run_of_several_partitions_has_result_of_each(paimon):
     @assets.paimon_asset(
         "shop.sales", SALES, partitions_def=DAYS, partition_column="day",
         backfill_policy=dg.BackfillPolicy.single_run(),

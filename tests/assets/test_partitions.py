@@ -58,7 +58,7 @@ def daily(column: str, frame: Any, partitions_def: Any = DAYS) -> dg.AssetsDefin
 
 @pytest.mark.parametrize("column", ["day", "at", "instant"])
 @pytest.mark.parametrize("form", ["table", "reader", "pandas"])
-def test_rows_inside_the_window_are_written(
+def test_rows_inside_window_are_written(
     column: str, form: str, paimon: PaimonCatalogResource
 ) -> None:
     table = rows(3, hour=23)
@@ -75,7 +75,7 @@ def test_rows_inside_the_window_are_written(
 
 @pytest.mark.parametrize("column", ["day", "at", "instant"])
 @pytest.mark.parametrize("form", ["table", "reader"])
-def test_rows_outside_the_window_are_not_committed(
+def test_rows_outside_window_are_not_committed(
     column: str, form: str, paimon: PaimonCatalogResource
 ) -> None:
     table = pa.concat_tables([rows(3), rows(4)])
@@ -91,7 +91,7 @@ def test_null_is_outside_every_partition(paimon: PaimonCatalogResource) -> None:
     assert "column 'day' holds null" in text
 
 
-def test_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -> None:
+def test_calendar_is_that_of_definition(paimon: PaimonCatalogResource) -> None:
     tokyo = dg.DailyPartitionsDefinition("2013-01-01", timezone="Asia/Tokyo", end_date="2013-02-01")
     local_midnight = rows(3)  # 2013-01-03 00:00 on the wall, and as an instant 09:00 in Tokyo
     for column in ("day", "at", "instant"):
@@ -102,7 +102,7 @@ def test_calendar_is_that_of_the_definition(paimon: PaimonCatalogResource) -> No
     assert not run(daily("instant", late, tokyo), paimon, partition_key="2013-01-03").success
 
 
-def test_static_key_is_the_value_as_text(paimon: PaimonCatalogResource) -> None:
+def test_static_key_is_value_as_text(paimon: PaimonCatalogResource) -> None:
     numbers = dg.StaticPartitionsDefinition(["3", "4", "x"])
     assert run(daily("n", rows(3), numbers), paimon, partition_key="3").success
     text = failure_text(run(daily("n", rows(3), numbers), paimon, partition_key="4"))
@@ -136,7 +136,7 @@ def test_range_is_one_commit_and_each_partition_is_reported(paimon: PaimonCatalo
     assert "partitions '2013-01-03...2013-01-04': column 'day' holds 2013-01-05" in text
 
 
-def test_rows_without_the_partition_column_are_refused(paimon: PaimonCatalogResource) -> None:
+def test_rows_without_partition_column_are_refused(paimon: PaimonCatalogResource) -> None:
     frame = rows(3).drop(["day"])
     text = failure_text(run(daily("day", frame), paimon, partition_key="2013-01-03"))
     assert "lack column 'day'" in text
@@ -239,7 +239,7 @@ def test_invalid_partition_column_is_named(values: Any) -> None:
     assert (it.value.kind, it.value.details["column"]) == ("input-type", "n")
 
 
-def test_second_run_of_a_partition_replaces_its_rows(paimon: PaimonCatalogResource) -> None:
+def test_second_run_of_partition_replaces_its_rows(paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"day": "DATE", "n": "INT"}, partition_keys=["day"])
 
     @paimon_asset("log.days", schema, partitions_def=DAYS, partition_column="day")
@@ -252,6 +252,6 @@ def test_second_run_of_a_partition_replaces_its_rows(paimon: PaimonCatalogResour
 
 
 @pytest.mark.parametrize("mode", [None, "overwrite"])
-def test_partition_column_must_be_a_partition_key_to_overwrite(mode: str | None) -> None:
+def test_partition_column_must_be_partition_key_to_overwrite(mode: str | None) -> None:
     with refused(InvalidInputError, r"partition_keys=\['day'\].*mode='append'", kind="write-mode"):
         paimon_asset("log.days", SCHEMA, partitions_def=DAYS, partition_column="day", mode=mode)

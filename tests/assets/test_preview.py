@@ -53,9 +53,7 @@ def test_preview_shows_merged_rows(tmp_path: Path) -> None:
     ("fields", "expected"),
     [({"preview_rows": 2}, 2), ({"preview_rows": 0}, 0), ({"show_values": False}, 0)],
 )
-def test_resource_sets_the_number_of_preview_rows(
-    tmp_path: Path, fields: Any, expected: int
-) -> None:
+def test_resource_sets_number_of_preview_rows(tmp_path: Path, fields: Any, expected: int) -> None:
     shown = metadata_of(run(asset_of(rows(1, 2, 3)), resource(tmp_path, **fields)), KEY)
     assert len(lines(shown, "paimon/preview")) == expected
 
@@ -89,7 +87,7 @@ def test_values_of_every_kind_are_texts_of_bounded_length(tmp_path: Path) -> Non
     assert line["t"] == "2026-01-02 03:04:05.000006"
 
 
-def test_metadata_names_the_snapshot_file_and_the_added_files(tmp_path: Path) -> None:
+def test_metadata_names_snapshot_file_and_added_files(tmp_path: Path) -> None:
     paimon, asset = resource(tmp_path), asset_of(rows(1, 2), rows(3))
     run(asset, paimon)
     shown = metadata_of(run(asset, paimon), KEY)
@@ -100,7 +98,7 @@ def test_metadata_names_the_snapshot_file_and_the_added_files(tmp_path: Path) ->
     assert (line["rows"], line["level"], line["bucket"]) == (1, 0, 0)
 
 
-def test_row_count_and_size_are_the_first_numbers(tmp_path: Path) -> None:
+def test_row_count_and_size_are_first_numbers(tmp_path: Path) -> None:
     log = Schema.of({"id": "BIGINT", "name": "STRING"})
     found = metadata_of(run(asset_of(rows(1), schema=log), resource(tmp_path)), KEY)
     numbers = [name for name, value in found.items() if type(value) is int]

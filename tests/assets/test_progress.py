@@ -20,7 +20,7 @@ def lines_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) ->
     return [entry.user_message for entry in records if "Writing table" in entry.user_message]
 
 
-def test_a_write_reports_its_rows_in_the_log_of_the_run(paimon, monkeypatch):
+def test_write_reports_its_rows_in_log_of_run(paimon, monkeypatch):
     monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
     stream = asset_of(
@@ -39,7 +39,7 @@ def test_short_work_reports_nothing(paimon):
         assert lines_of(instance, run(short, paimon, instance=instance)) == []
 
 
-def test_tasks_report_their_number_and_the_time_left(paimon, monkeypatch):
+def test_tasks_report_their_number_and_time_left(paimon, monkeypatch):
     monkeypatch.setattr(embedded, "_FIRST_SECONDS", 0.0)
     monkeypatch.setattr(embedded, "_SECONDS_BETWEEN", 0.0)
     catalog = paimon.catalog()

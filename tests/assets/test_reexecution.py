@@ -91,7 +91,7 @@ class Runs:
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager, by_audit])
 @pytest.mark.parametrize("tags", [FROM_FAILURE, AUTOMATIC])
-def test_resumed_run_finds_the_commit(
+def test_resumed_run_finds_commit(
     make: Callable[[], dg.AssetsDefinition], tags: dict[str, str], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
@@ -157,7 +157,7 @@ def events_of(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_resumed_run_reports_partitions_and_checks_of_the_first(
+def test_resumed_run_reports_partitions_and_checks_of_first(
     mode: str, paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     """By function and by IO manager: one write, two equal reports."""
@@ -184,7 +184,7 @@ def test_resumed_run_reports_partitions_and_checks_of_the_first(
 
 
 @pytest.mark.parametrize("make", [by_function, by_io_manager])
-def test_run_executed_again_as_a_whole_writes_again(
+def test_run_executed_again_as_whole_writes_again(
     make: Callable[[], dg.AssetsDefinition], paimon: PaimonCatalogResource
 ) -> None:
     runs = Runs(make(), paimon)
@@ -194,7 +194,7 @@ def test_run_executed_again_as_a_whole_writes_again(
     assert runs.rows() == [1, 1, 2, 2], "the resumed run is the second"
 
 
-def test_commit_of_a_resuming_run_is_found_by_the_next(paimon: PaimonCatalogResource) -> None:
+def test_next_resumed_run_finds_commit(paimon: PaimonCatalogResource) -> None:
     """The first run was killed before its commit, the second after it."""
     runs = Runs(by_function(), paimon)
     definitions = dg.Definitions(assets=[runs.asset], resources={"paimon": paimon})
@@ -216,7 +216,7 @@ def test_succeeded_step_executed_again_for_its_asset_writes_again(
     assert runs.rows() == [1, 1, 2, 2]
 
 
-def test_another_partition_of_a_resumed_run_is_another_write(paimon: PaimonCatalogResource) -> None:
+def test_another_partition_of_resumed_run_is_another_write(paimon: PaimonCatalogResource) -> None:
     days = dg.StaticPartitionsDefinition(["1", "2"])
 
     @paimon_asset("d.numbers", SCHEMA, partitions_def=days, partition_column="n", mode="append")
@@ -230,9 +230,7 @@ def test_another_partition_of_a_resumed_run_is_another_write(paimon: PaimonCatal
     assert runs.rows() == [1, 2]
 
 
-def test_resumed_ingestion_reports_the_commit(
-    paimon: PaimonCatalogResource, tmp_path: Path
-) -> None:
+def test_resumed_ingestion_reports_commit(paimon: PaimonCatalogResource, tmp_path: Path) -> None:
     papq.write_table(numbers(), tmp_path / "a.parquet")
     runs = Runs(
         build_file_ingestion_asset("d.numbers", SCHEMA, source=FileSource(folder=str(tmp_path))),
@@ -243,7 +241,7 @@ def test_resumed_ingestion_reports_the_commit(
     assert runs.rows() == [1, 2]
 
 
-def test_resumed_segment_import_reports_the_commit(
+def test_resumed_segment_import_reports_commit(
     paimon: PaimonCatalogResource, tmp_path: Path
 ) -> None:
     folder = tmp_path / "foreign"
@@ -258,9 +256,7 @@ def test_resumed_segment_import_reports_the_commit(
     assert runs.rows() == [1, 2]
 
 
-def test_resumed_segment_job_reports_the_commit(
-    paimon: PaimonCatalogResource, tmp_path: Path
-) -> None:
+def test_resumed_segment_job_reports_commit(paimon: PaimonCatalogResource, tmp_path: Path) -> None:
     table = new_table(paimon.catalog(), SCHEMA, name="d.numbers")
     folder = tmp_path / "foreign"
     folder.mkdir()

@@ -62,7 +62,7 @@ def test_environment_variables_resolve_in_every_field(
     ]
 
 
-def test_no_value_of_an_option_is_shown() -> None:
+def test_no_value_of_option_is_shown() -> None:
     spark = PaimonSparkResource(extra={"spark.hadoop.fs.s3a.secret.key": "hidden"})
     lake = PaimonCatalogResource(
         warehouse="/wh", options={"s3.secret-key": "hidden"}, executor="embedded", spark=spark
@@ -72,7 +72,7 @@ def test_no_value_of_an_option_is_shown() -> None:
     assert "s3.secret-key" in repr(lake)
 
 
-def test_mask_of_the_ui_is_refused_as_a_value(paimon: PaimonCatalogResource) -> None:
+def test_mask_of_ui_is_refused_as_value(paimon: PaimonCatalogResource) -> None:
     @dg.asset
     def looks(lake: PaimonCatalogResource) -> None:
         lake.catalog()
@@ -87,15 +87,13 @@ def test_mask_of_the_ui_is_refused_as_a_value(paimon: PaimonCatalogResource) -> 
     assert "Remove the `resources:` section" in failure_text(result)
 
 
-def test_unknown_executor_is_refused_with_the_valid_ones(warehouse: str) -> None:
+def test_unknown_executor_is_refused_with_valid_ones(warehouse: str) -> None:
     lake = PaimonCatalogResource(warehouse=warehouse, executor="flink")
     with pytest.raises(InvalidInputError, match="'flink' is unknown; expected one of spark, emb"):
         lake.new_executor()
 
 
-def test_error_without_spark_names_the_extra(
-    warehouse: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_error_without_spark_names_extra(warehouse: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "paimon_assets.spark.session", None)
     lake = PaimonCatalogResource(warehouse=warehouse, executor="spark")
     with pytest.raises(InvalidInputError, match=r"install paimon-assets\[spark\]"):
@@ -111,7 +109,7 @@ def test_connect_has_no_spark_context() -> None:
         _ = PaimonSparkResource(master="sc://missing.invalid").spark_context
 
 
-def test_environment_describes_a_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_describes_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "PAIMON_WAREHOUSE": str(tmp_path),
         "PAIMON_S3_SECRET_KEY": "hunter2",

@@ -34,7 +34,7 @@ def doubles(numbers: pa.Table) -> pa.Table:
     return numbers.set_column(0, "id", pc.multiply(numbers["id"], pa.scalar(2, pa.int32())))
 
 
-def test_assets_are_tables_of_the_server(uri, monkeypatch, caplog, capfd):
+def test_assets_are_tables_of_server(uri, monkeypatch, caplog, capfd):
     monkeypatch.setenv("CATALOG_TOKEN", SECRET)
     monkeypatch.setenv("CATALOG_URI", uri)
     caplog.set_level(logging.DEBUG)
@@ -62,7 +62,7 @@ def test_assets_are_tables_of_the_server(uri, monkeypatch, caplog, capfd):
         assert SECRET not in text
 
 
-def test_component_reads_tables_of_the_server(uri, tmp_path):
+def test_component_reads_tables_of_server(uri, tmp_path):
     catalog = open_catalog(metastore="rest", uri=uri, token=SECRET)
     catalog.create_database("others", ignore_if_exists=True)
     catalog.create_table("others.seen", Schema.of({"id": "INT"}))
@@ -77,13 +77,13 @@ def test_component_reads_tables_of_the_server(uri, tmp_path):
     assert SECRET not in key
 
 
-def test_mask_of_a_token_is_refused(uri):
+def test_mask_of_token_is_refused(uri):
     masked = PaimonCatalogResource(metastore="rest", uri=uri, token="********")  # noqa: S106
     with pytest.raises(InvalidInputError, match="mask"):
         masked.catalog()
 
 
-def test_invalid_token_of_the_server_is_hidden(tmp_path):
+def test_invalid_token_of_server_is_hidden(tmp_path):
     principals = tmp_path / "principals.toml"
     principals.write_text('[[principal]]\nname = "a"\ntoken-sha256 = ["' + "0" * 64 + '"]\n')
     settings = ServeSettings(warehouse=str(tmp_path / "w"), principals=principals)

@@ -63,7 +63,7 @@ def test_launchpad_has_all_modes() -> None:
     assert all(choice.name == choice.value for choice in WriteModeChoice)
 
 
-def test_launchpad_checks_the_mode_of_a_run(paimon: PaimonCatalogResource) -> None:
+def test_launchpad_checks_mode_of_run(paimon: PaimonCatalogResource) -> None:
     asset = table_asset(PLAIN)
 
     @dg.asset(key=["shop", "sales"], metadata=paimon_output(schema=PLAIN))
@@ -93,7 +93,7 @@ def test_run_overwrites_foreign_appends(paimon: PaimonCatalogResource) -> None:
     assert len(pairs_in(paimon)) == 3
 
 
-def test_own_config_may_have_the_mode(paimon: PaimonCatalogResource) -> None:
+def test_own_config_may_have_mode(paimon: PaimonCatalogResource) -> None:
     class Config(WriteConfig):
         number: int = 1
 
@@ -108,7 +108,7 @@ def test_own_config_may_have_the_mode(paimon: PaimonCatalogResource) -> None:
     assert pairs_in(paimon) == [(3, "x")]
 
 
-def test_output_of_the_io_manager_has_a_mode(paimon: PaimonCatalogResource) -> None:
+def test_output_of_io_manager_has_mode(paimon: PaimonCatalogResource) -> None:
     @dg.asset(key=KEY, metadata=paimon_output(schema=PLAIN))
     def orders() -> pa.Table:
         return rows((1, "a"))
@@ -169,7 +169,7 @@ def test_run_deletes_only_rows_of_its_partition(paimon: PaimonCatalogResource) -
     assert pairs_in(paimon) == [(2, "b"), (3, "c")]
 
 
-def test_delete_from_a_missing_table_is_refused(paimon: PaimonCatalogResource) -> None:
+def test_delete_from_missing_table_is_refused(paimon: PaimonCatalogResource) -> None:
     @dg.asset(key=KEY, metadata=paimon_output(mode="delete"))
     def orders() -> pa.Table:
         return rows((1, "a"))

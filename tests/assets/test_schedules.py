@@ -7,7 +7,7 @@ from paimon_assets.assets.jobs.compaction import StrategyChoice
 from tests.testkit.asset_tables import PLANES
 
 
-def test_schedules_request_runs_with_a_valid_config() -> None:
+def test_schedules_request_runs_with_valid_config() -> None:
     landed = assets.build_file_ingestion_asset(
         "air.planes", PLANES, source=assets.FileSource(folder="/none")
     )

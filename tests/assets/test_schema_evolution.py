@@ -51,7 +51,7 @@ def failure(result):
     return event.step_failure_data.user_failure_data
 
 
-def test_dry_run_is_the_default_and_shows_diff_and_report(paimon, table):
+def test_dry_run_is_default_and_shows_diff_and_report(paimon, table):
     changes = (
         sc.update_column_type("seats", "TINYINT"),
         sc.add_column("wings", "INT", after="seats"),
@@ -78,7 +78,7 @@ def test_dry_run_is_the_default_and_shows_diff_and_report(paimon, table):
     assert len(table.schemas()) == 1
 
 
-def test_change_that_loses_values_leaves_the_table(paimon, table):
+def test_change_that_loses_values_leaves_table(paimon, table):
     result = evolve(paimon, sc.update_column_type("seats", "TINYINT"), dry_run=False)
     assert not result.success
     error = failure(result)
@@ -133,7 +133,7 @@ PARTS = ["key0", "key1"]
         ),
     ],
 )  # fmt: skip
-def test_foreign_tables_evolve_through_the_job(paimon, schema, changes, row, now):
+def test_foreign_tables_evolve_through_job(paimon, schema, changes, row, now):
     table = new_table(paimon.catalog(), schema, name="db.e")
     given = [dict(zip(table.schema.field_names, row, strict=True))]
     table.new_write_builder().write(rows_to_arrow(given, table.schema), EmbeddedExecutor())
@@ -146,7 +146,7 @@ def test_foreign_tables_evolve_through_the_job(paimon, schema, changes, row, now
     assert list(found.items()) == list(now.items())
 
 
-def test_change_is_observed_at_the_asset(paimon, table):
+def test_change_is_observed_at_asset(paimon, table):
     changes = (sc.update_column_type("seats", "BIGINT"), sc.rename_column("engine", "motor"))
     result = evolve(paimon, *changes, dry_run=False)
     assert result.success

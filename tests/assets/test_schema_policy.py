@@ -81,7 +81,7 @@ def test_column_added_by_merging_stops_no_later_run(
 
 
 @MAKERS
-def test_table_is_not_altered_without_a_policy(make: Any, paimon: PaimonCatalogResource) -> None:
+def test_table_is_not_altered_without_policy(make: Any, paimon: PaimonCatalogResource) -> None:
     ok(make(schema(), ONE), paimon)
     text = failure_text(io_run(make(schema(v="INT", w="STRING"), ONE), paimon))
     assert "column 'w' STRING is declared but not in the table" in text
@@ -127,7 +127,7 @@ def test_widen_widens_and_add_does_not(make: Any, paimon: PaimonCatalogResource)
 
 
 @MAKERS
-def test_sync_makes_the_table_as_declared_unless_values_are_lost(
+def test_sync_declares_table_unless_values_are_lost(
     make: Any, paimon: PaimonCatalogResource
 ) -> None:
     ok(make(schema(v="DOUBLE", gone="INT"), {"id": [1], "v": [2.5], "gone": [1]}), paimon)
@@ -172,7 +172,7 @@ def test_unknown_policy_is_refused_at_definition() -> None:
             make(schema(), ONE, schema_policy="append")
 
 
-def test_ingestion_has_a_policy(landing: Any, paimon: PaimonCatalogResource) -> None:
+def test_ingestion_has_policy(landing: Any, paimon: PaimonCatalogResource) -> None:
     (landing / "a.csv").write_text("id,v\n1,2\n")
     source = FileSource(folder=str(landing), format="csv")
     metadata: Any = {}
@@ -222,7 +222,7 @@ def test_dry_run_creates_and_changes_no_table(
 
 
 @MAKERS
-def test_operational_options_are_set_without_a_policy(
+def test_operational_options_are_set_without_policy(
     make: Any, paimon: PaimonCatalogResource
 ) -> None:
     ok(make(schema(), ONE), paimon)
@@ -243,7 +243,7 @@ def test_operational_options_are_set_without_a_policy(
         (schema({"bucket": "3", "bucket-key": "id"}), set()),
     ],
 )
-def test_refusal_names_the_policies_that_make_the_change(
+def test_refusal_names_policies_that_make_change(
     declared: Schema, policies: set[str], paimon: PaimonCatalogResource
 ) -> None:
     ok(by_decorator(schema(), ONE), paimon)

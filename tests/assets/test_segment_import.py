@@ -53,7 +53,7 @@ def test_each_run_adds_new_folders(folder, paimon):
     assert table.latest_snapshot().properties["dagster.asset-key"] == "shop/sales"
 
 
-def test_counts_are_sums_until_a_file_changes(folder, paimon):
+def test_counts_are_sums_until_file_changes(folder, paimon):
     asset, _ = sales(folder)
     asset_tables.run(asset, paimon)
     table = paimon.catalog().get_table("shop.sales")
@@ -67,7 +67,7 @@ def test_counts_are_sums_until_a_file_changes(folder, paimon):
         table.new_read_builder().count()
 
 
-def test_metadata_and_checks_count_the_rows_of_text_segments(folder, paimon):
+def test_metadata_and_checks_count_rows_of_text_segments(folder, paimon):
     csv = folder.parent / "csv"
     write(csv / "day=1" / "1.csv", pa.table({"v": list(range(10))}))
     source = SegmentSource(
@@ -97,7 +97,7 @@ def test_refresh_reads_changed_files(folder, paimon):
     assert (found["paimon/segments_added"], found["dagster/row_count"]) == (0, 3)
 
 
-def test_dry_run_of_the_asset_commits_nothing(folder, paimon):
+def test_dry_run_of_asset_commits_nothing(folder, paimon):
     asset, _ = sales(folder)
     config = dg.RunConfig(ops={"shop__sales": {"config": {"dry_run": True}}})
     found = asset_tables.metadata_of(asset_tables.run(asset, paimon, run_config=config), KEY)
@@ -113,7 +113,7 @@ def test_dry_run_of_the_asset_commits_nothing(folder, paimon):
     assert paimon.catalog().list_databases() == []
 
 
-def test_file_with_another_schema_fails_the_run(folder, paimon):
+def test_file_with_another_schema_fails_run(folder, paimon):
     write(folder / "day=3" / "part-0.parquet", pa.table({"w": [1]}))
     asset, _ = sales(folder)
     result = asset_tables.run(asset, paimon)
@@ -125,7 +125,7 @@ def import_segment(paimon: assets.PaimonCatalogResource, config: assets.SegmentI
     return asset_tables.job_run(assets.build_segment_import_job(), "import_segment", config, paimon)
 
 
-def test_job_shows_the_difference_and_imports(tmp_path, paimon):
+def test_job_shows_difference_and_imports(tmp_path, paimon):
     columns = {"a": "INT", "b": "STRING"}
     table = new_table(paimon.catalog(), columns, name="db.t")
     write(tmp_path / "orc" / "1.orc", rows((1, "x")).rename_columns(["a", "B"]))
@@ -186,7 +186,7 @@ def test_segment_asset_has_no_partitions():
         )
 
 
-def test_folders_must_be_below_the_roots_of_the_resource(folder, tmp_path):
+def test_folders_must_be_below_roots_of_resource(folder, tmp_path):
     def allowing(*roots: Path) -> assets.PaimonCatalogResource:
         return assets.PaimonCatalogResource(
             warehouse=str(tmp_path / "warehouse"),

@@ -82,9 +82,7 @@ def test_new_files_are_requested_once_until_they_are_ingested(folder_sensor: Wat
     assert "all 1 file" in (done.skip_message or "")
 
 
-def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(
-    folder_sensor: Watched,
-) -> None:
+def test_rollback_and_recreation_request_files_again(folder_sensor: Watched) -> None:
     keys = []
     folder_sensor.land("a.parquet")
     folder_sensor.ingest(request_of(folder_sensor.tick()))
@@ -104,7 +102,7 @@ def test_files_are_requested_again_after_a_rollback_and_after_a_recreate(
     assert len(set(keys)) == 4
 
 
-def test_tick_is_bounded_and_the_next_continues(folder_sensor: Watched) -> None:
+def test_tick_is_bounded_and_next_continues(folder_sensor: Watched) -> None:
     folder_sensor.land("a.parquet", "b.parquet", "c.parquet")
     first = request_of(folder_sensor.tick())
     folder_sensor.ingest(first)
@@ -116,21 +114,21 @@ def test_tick_is_bounded_and_the_next_continues(folder_sensor: Watched) -> None:
     assert [snapshot.delta_record_count for snapshot in table.snapshots()] == [2, 1]
 
 
-def test_same_files_have_the_same_run_key_without_a_cursor(folder_sensor: Watched) -> None:
+def test_same_files_have_same_run_key_without_cursor(folder_sensor: Watched) -> None:
     folder_sensor.land("a.parquet")
     key = request_of(folder_sensor.tick()).run_key
     folder_sensor.cursor = None
     assert request_of(folder_sensor.tick()).run_key == key
 
 
-def test_files_beyond_the_bound_request_no_second_run(folder_sensor: Watched) -> None:
+def test_files_beyond_bound_request_no_second_run(folder_sensor: Watched) -> None:
     folder_sensor.land("a.parquet", "b.parquet")
     request_of(folder_sensor.tick())
     folder_sensor.land("c.parquet")
     assert isinstance(folder_sensor.tick(), dg.SkipReason)
 
 
-def test_changed_file_is_named_instead_of_requested(folder_sensor: Watched) -> None:
+def test_changed_file_is_named_and_not_requested(folder_sensor: Watched) -> None:
     folder_sensor.land("a.parquet")
     folder_sensor.ingest(request_of(folder_sensor.tick()))
     papq.write_table(
@@ -141,7 +139,7 @@ def test_changed_file_is_named_instead_of_requested(folder_sensor: Watched) -> N
     assert "a.parquet in" in (ticked.skip_message or "")
 
 
-def test_requested_config_is_valid_for_the_asset(folder_sensor: Watched) -> None:
+def test_requested_config_is_valid_for_asset(folder_sensor: Watched) -> None:
     folder_sensor.land("a.parquet")
     request = request_of(folder_sensor.tick())
     job = dg.Definitions(

@@ -63,7 +63,7 @@ def text_of(evaluation: dg.AssetCheckEvaluation) -> str:
 
 
 @pytest.mark.parametrize("is_resource", [True, False], ids=["resource", "check"])
-def test_checks_show_values_cut_or_not_at_all(
+def test_checks_shorten_or_hide_values(
     paimon: PaimonCatalogResource, warehouse: str, is_resource: bool
 ) -> None:
     result = run([names, *checks(CheckOptions())], paimon)
@@ -86,7 +86,7 @@ def test_checks_show_values_cut_or_not_at_all(
         assert "(not shown)" in text_of(evaluation)
 
 
-def test_check_may_show_values_that_the_resource_hides(warehouse: str) -> None:
+def test_check_may_show_values_that_resource_hides(warehouse: str) -> None:
     hiding = PaimonCatalogResource(warehouse=warehouse, executor="embedded", show_values=False)
     check = build_unique_key_check(names, ["n"], options=CheckOptions(show_values=True))
     [evaluation] = run([names, check], hiding).get_asset_check_evaluations()
@@ -107,7 +107,7 @@ KEYS = dg.StaticPartitionsDefinition(["a", "b"])
     ],
     ids=["outside", "input", "float", "object"],
 )
-def test_errors_of_a_write_show_values_cut_or_not_at_all(
+def test_write_errors_shorten_or_hide_values(
     warehouse: str, frame: Any, kind: str, show: bool
 ) -> None:
     parts = asset_of(

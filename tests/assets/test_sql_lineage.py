@@ -35,7 +35,7 @@ SELECT name, t AS total, 1 AS one FROM paid JOIN shop.shops s ON s.id = paid.sho
         ),
     ],
 )
-def test_columns_of_a_query_have_their_sources(
+def test_columns_of_query_have_their_sources(
     query: str, expected: dict[str, dict[str, list[str]]]
 ) -> None:
     found = columns_of_sql(query, TABLES)
@@ -49,7 +49,7 @@ def test_invalid_query_is_refused(query: str) -> None:
     assert refused.value.kind == "sql-lineage"
 
 
-def test_asset_shows_the_lineage_of_a_query(paimon: PaimonCatalogResource) -> None:
+def test_asset_shows_lineage_of_query(paimon: PaimonCatalogResource) -> None:
     query = "SELECT id, price * shop AS total FROM shop.orders"
     totals = asset_of(
         "shop.totals",

@@ -59,9 +59,7 @@ def planes_asset(frame: Any, **options: Any) -> dg.AssetsDefinition:
         ),
     ],
 )
-def test_frames_of_every_kind_become_the_same_rows(
-    frame: Any, paimon: PaimonCatalogResource
-) -> None:
+def test_every_frame_library_writes_same_rows(frame: Any, paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(frame), paimon)
     assert result.success, failure_text(result)
     assert rows_of(paimon.catalog().get_table("air.planes")) == TWO_ROWS
@@ -75,7 +73,7 @@ def test_second_run_upserts_in_one_snapshot(paimon: PaimonCatalogResource) -> No
     assert [snapshot.id for snapshot in table.snapshots()] == [1, 2]
 
 
-def test_definition_has_the_metadata_of_a_table_asset() -> None:
+def test_definition_has_metadata_of_table_asset() -> None:
     asset = planes_asset(TWO, warehouse="s3://lake/wh", owners=["team:lake"], code_version="3")
     [spec] = asset.specs
     assert spec.key == KEY
@@ -96,7 +94,7 @@ def test_definition_has_the_metadata_of_a_table_asset() -> None:
     assert columns.columns[1].description == "Seats for passengers."
 
 
-def test_options_of_the_asset_override_those_of_the_table(paimon: PaimonCatalogResource) -> None:
+def test_options_of_asset_override_those_of_table(paimon: PaimonCatalogResource) -> None:
     asset = planes_asset(TWO, key_prefix=["lake", "air"], group_name="g", kinds={"x"})
     assert asset.key == dg.AssetKey(["lake", "air", "planes"])
     [spec] = asset.specs
@@ -104,7 +102,7 @@ def test_options_of_the_asset_override_those_of_the_table(paimon: PaimonCatalogR
     assert run(asset, paimon).success
 
 
-def test_upper_case_columns_are_shown_by_the_run(paimon: PaimonCatalogResource) -> None:
+def test_upper_case_columns_are_shown_by_run(paimon: PaimonCatalogResource) -> None:
     @paimon_asset("air.upper", Schema.of({"Tail": "STRING"}))
     def upper() -> pa.Table:
         return pa.table({"Tail": ["a"]})
@@ -115,7 +113,7 @@ def test_upper_case_columns_are_shown_by_the_run(paimon: PaimonCatalogResource) 
     assert [column.name for column in shown.columns] == ["Tail"]
 
 
-def test_materialization_shows_the_numbers_of_the_table(paimon: PaimonCatalogResource) -> None:
+def test_materialization_shows_numbers_of_table(paimon: PaimonCatalogResource) -> None:
     run(planes_asset(TWO), paimon)
     overlapping = planes(("N2", 7, "jet"), ("N3", 8, "jet"))
     result = run(planes_asset(overlapping, code_version="9"), paimon)
@@ -143,7 +141,7 @@ def test_materialization_shows_the_numbers_of_the_table(paimon: PaimonCatalogRes
     assert data_version_of(result, KEY).startswith("2-")
 
 
-def test_snapshot_names_the_run_that_wrote_it(paimon: PaimonCatalogResource) -> None:
+def test_snapshot_names_run_that_wrote_it(paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(TWO, code_version="9"), paimon)
     snapshot = paimon.catalog().get_table("air.planes").latest_snapshot()
     assert snapshot is not None
@@ -158,9 +156,7 @@ def test_snapshot_names_the_run_that_wrote_it(paimon: PaimonCatalogResource) -> 
     assert snapshot.commit_user == f"dagster:{result.run_id}:air__planes:"
 
 
-def test_run_without_rows_creates_the_table_and_commits_nothing(
-    paimon: PaimonCatalogResource,
-) -> None:
+def test_run_without_rows_creates_table_and_commits_nothing(paimon: PaimonCatalogResource) -> None:
     result = run(planes_asset(lambda: None), paimon)
     assert result.success, failure_text(result)
     table = paimon.catalog().get_table("air.planes")
@@ -254,7 +250,7 @@ def test_invalid_frame_is_refused_by_its_type(paimon: PaimonCatalogResource) -> 
     assert "The rows are a builtins.dict" in text
 
 
-def test_retried_step_reports_the_commit_without_computing_again(warehouse: str) -> None:
+def test_retried_step_reports_commit_without_computing_again(warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
     calls = []
 
@@ -272,7 +268,7 @@ def test_retried_step_reports_the_commit_without_computing_again(warehouse: str)
     assert [s.id for s in paimon.catalog().get_table("air.planes").snapshots()] == [1]
 
 
-def test_retried_step_evaluates_its_checks_without_a_write(warehouse: str) -> None:
+def test_retried_step_evaluates_its_checks_without_write(warehouse: str) -> None:
     file_io = FailsOnce(after_publish_of="/snapshot-1")
 
     @paimon_asset("air.planes", PLANES, check_specs=[dg.AssetCheckSpec("enough", asset=KEY)])
@@ -304,7 +300,7 @@ def test_another_run_writes_again(paimon: PaimonCatalogResource) -> None:
     assert "paimon/physical_rows" not in shown
 
 
-def test_partition_column_must_exist_and_needs_a_partitions_def() -> None:
+def test_partition_column_must_exist_and_needs_partitions_def() -> None:
     days = dg.DailyPartitionsDefinition("2013-01-01")
     with pytest.raises(InvalidInputError, match="none of its columns"):
         paimon_asset("a.b", WEATHER, partitions_def=days, partition_column="nope")

@@ -74,7 +74,7 @@ def test_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -
     assert (evaluation.passed, evaluation.description) == (False, "No data was committed yet.")
 
 
-def test_many_runs_ask_for_a_compaction(paimon: assets.PaimonCatalogResource) -> None:
+def test_many_runs_request_compaction(paimon: assets.PaimonCatalogResource) -> None:
     check = assets.build_small_files_check(some_planes, assets.FileDebt(level_0_runs=2))
     evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert evaluation.passed

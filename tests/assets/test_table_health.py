@@ -29,7 +29,7 @@ def check_of(result):
     return check
 
 
-def test_run_shows_numbers_and_the_worst_tables(paimon, catalog):
+def test_run_shows_numbers_and_worst_tables(paimon, catalog):
     metadata = metadata_of(result := run(build_table_health_asset(), paimon), KEY)
     assert (metadata["paimon/tables"], metadata["paimon/tables_due"]) == (2, 1)
     assert (metadata["paimon/worst_score"], metadata["paimon/file_count"]) == (41, 6)
@@ -50,7 +50,7 @@ def test_limits_and_names_select_tables(paimon, catalog):
         assert check_of(run(asset, paimon)).passed
 
 
-def test_unreadable_table_fails_the_check(paimon, catalog):
+def test_unreadable_table_fails_check(paimon, catalog):
     (Path(catalog.get_table("ops.planes").path) / "snapshot" / "snapshot-6").write_text("{")
     check = check_of(run(build_table_health_asset(), paimon))
     assert not check.passed

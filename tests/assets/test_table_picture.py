@@ -33,7 +33,7 @@ def test_titles_are_escaped():
     assert "&lt;b&gt;" in svg({"<b>": shape(0)})
 
 
-def test_table_without_files_has_a_picture():
+def test_table_without_files_has_picture():
     empty = TableShape(has_key=True, target_bytes=1)
     assert "0 files, 0 B" in svg({"now": empty})
     assert levels_table({"now": empty}).records[0].data["runs"] == 0

@@ -60,7 +60,7 @@ def test_scaffolded_defs_load_unchanged(sandbox: DefsFolderSandbox, warehouse: s
         assert keys_of(definitions) == {"lake/air/planes", "lake/air/weather"}
 
 
-def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, warehouse: str) -> None:
+def test_definitions_load_without_catalog(sandbox: DefsFolderSandbox, warehouse: str) -> None:
     path = scaffold(sandbox, warehouse=warehouse, include="air.p*")
     refresh(sandbox, path)
     shutil.rmtree(warehouse)
@@ -77,7 +77,7 @@ def test_definitions_load_without_the_catalog(sandbox: DefsFolderSandbox, wareho
         assert "1 of 1 could not be read" in result.skip_reason.skip_message
 
 
-def test_the_sensor_of_the_component_finds_new_snapshots(
+def test_component_sensor_finds_new_snapshots(
     sandbox: DefsFolderSandbox, warehouse: str, paimon: PaimonCatalogResource
 ) -> None:
     path = scaffold(sandbox, warehouse=warehouse)

@@ -30,7 +30,7 @@ def table_with(warehouse: Path, rows: list[tuple[int | None, str | None]]) -> Ta
 
 
 @given(rows=st.lists(keys, max_size=12), rows_a_pass=st.sampled_from([3, 1000]))
-def test_repeated_keys_are_those_of_a_count(
+def test_repeated_keys_are_those_of_count(
     tmp_path_factory: pytest.TempPathFactory,
     rows: list[tuple[int | None, str | None]],
     rows_a_pass: int,

@@ -48,7 +48,7 @@ def test_patterns_select_views(specs, new_catalog):
     assert [v.view.name for v in assets.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
 
-def test_view_is_refused_by_the_embedded_executor(specs, warehouse):
+def test_view_is_refused_by_embedded_executor(specs, warehouse):
     copy = copying()
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
     run = io_run([copy, *specs], lake, selection=[copy])

@@ -85,7 +85,7 @@ def test_new_tables_are_materialized_under_their_own_keys(
     assert paimon.catalog().get_table("shop.ods_items").snapshots()[-1].id == 3
 
 
-def test_failed_table_does_not_stop_the_rest_and_is_loaded_again_alone(
+def test_failed_table_stops_no_other_and_is_reloaded_alone(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     assets = assets_of(tmp_path)
@@ -180,7 +180,7 @@ def test_file_is_parsed_once_for_all_tables(tmp_path: Path) -> None:
             again()
 
 
-def test_topic_of_a_database_needs_a_pattern(paimon: PaimonCatalogResource) -> None:
+def test_topic_of_database_needs_pattern(paimon: PaimonCatalogResource) -> None:
     with pytest.raises(InvalidInputError, match="pattern"):
         cdc.build_change_log_assets(
             cdc.DatabaseLog(database="shop"),

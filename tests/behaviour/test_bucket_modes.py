@@ -41,7 +41,7 @@ def test_dynamic_buckets_keep_their_keys_over_commits(runner, new_catalog):
     assert len({(entry.partition, entry.bucket) for entry in files}) == 8
 
 
-def test_a_key_holds_some_partition_columns(runner, new_catalog):
+def test_key_holds_some_partition_columns(runner, new_catalog):
     table = new_table(
         new_catalog,
         ORDERS,
@@ -57,7 +57,7 @@ def test_a_key_holds_some_partition_columns(runner, new_catalog):
         assert read(runner, table) == newest(rows, *table.schema.primary_keys)
 
 
-def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
+def test_rows_wait_for_bucket_in_order(runner, new_catalog):
     options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
     table = new_table(new_catalog, ORDERS, primary_keys=["id"], options=options)
     runner.write(table, *((n % 7, "a", n) for n in range(50)))
@@ -67,7 +67,7 @@ def test_rows_wait_for_a_bucket_in_order(runner, new_catalog):
     assert sum(entry.file.row_count for entry in files) == 50
 
 
-def test_a_partition_is_rescaled(runner, new_catalog):
+def test_partition_is_rescaled(runner, new_catalog):
     keys = ["day", "id"]
     table = new_table(
         new_catalog, ORDERS, partition_keys=["day"], primary_keys=keys, options={"bucket": "3"}

@@ -50,7 +50,7 @@ def test_changes_carry_their_kinds(runner, table):
             assert sorted(map(tuple, frame.collect())) == rows
 
 
-def test_a_snapshot_that_expired_is_named(runner, table):
+def test_snapshot_that_expired_is_named(runner, table):
     read = table.new_read_builder().at_snapshot(1)
     plan = read.plan()
     for entry in table.state.live_files(table.snapshot(1)):

@@ -107,7 +107,7 @@ def test_appended_rows_add_up_over_commits_and_partitions(runner, new_catalog):
 @pytest.mark.parametrize(
     ("partition_keys", "buckets"), [([], "1"), ([], "20"), (["day"], "1"), (["day"], "3")]
 )
-def test_the_last_row_of_a_key_wins(runner, new_catalog, partition_keys, buckets):
+def test_last_row_of_key_wins(runner, new_catalog, partition_keys, buckets):
     table = new_table(
         new_catalog,
         ORDERS,
@@ -122,7 +122,7 @@ def test_the_last_row_of_a_key_wins(runner, new_catalog, partition_keys, buckets
     assert plain_rows(read(runner, table), ORDERS) == plain_rows(expected.values(), ORDERS)
 
 
-def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_path):
+def test_rows_of_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_path):
     table = new_table(new_catalog, ORDERS, primary_keys=["id"], options={"bucket": "4"})
     rows = orders(*((n, "x", n) for n in range(200)))
     outcome = runner.write(table, *rows)
@@ -134,7 +134,7 @@ def test_rows_of_a_bucket_are_those_that_hash_to_it(runner, new_catalog, tmp_pat
         assert found["amount"].to_pylist() == [key]
 
 
-def test_of_equal_sequences_the_later_row_wins(runner, new_catalog):
+def test_later_row_wins_equal_sequence(runner, new_catalog):
     table = new_table(
         new_catalog,
         ORDERS,
@@ -147,7 +147,7 @@ def test_of_equal_sequences_the_later_row_wins(runner, new_catalog):
     assert set(read(runner, table)["day"].to_pylist()) == expected
 
 
-def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_catalog):
+def test_padded_sequence_orders_updates_after_their_retractions(runner, new_catalog):
     columns = {"id": "BIGINT", "second": "BIGINT", "kind": "STRING", "state": "STRING"}
     table = new_table(
         new_catalog,
@@ -175,7 +175,7 @@ def test_a_padded_sequence_orders_updates_after_their_retractions(runner, new_ca
     assert set(result["state"].to_pylist()) == {"new"}
 
 
-def test_columns_filters_and_snapshots_are_obeyed(runner, new_catalog):
+def test_reads_apply_columns_filters_and_snapshots(runner, new_catalog):
     table = new_table(new_catalog, ORDERS, partition_keys=["day"])
     runner.write(table, (1, "a", 10), (2, "b", 20))
     runner.write(table, (3, "a", 30))
@@ -185,7 +185,7 @@ def test_columns_filters_and_snapshots_are_obeyed(runner, new_catalog):
     assert read(runner, table, snapshot=1).num_rows == 2
 
 
-def test_a_table_without_rows_reads_as_an_empty_table(runner, new_catalog):
+def test_table_without_rows_reads_as_empty_table(runner, new_catalog):
     table = new_table(new_catalog, ORDERS)
     result = read(runner, table)
     assert (result.num_rows, result.schema.names) == (0, list(ORDERS))
@@ -201,9 +201,7 @@ def test_writing_no_rows_makes_no_snapshot(runner, new_catalog, primary_keys):
 
 
 @pytest.mark.parametrize("primary_keys", [[], ["id"]])
-def test_rows_that_do_not_fit_are_refused_and_no_file_is_left(
-    runner, new_catalog, warehouse, primary_keys
-):
+def test_unfit_rows_are_refused_without_leftovers(runner, new_catalog, warehouse, primary_keys):
     options = {"bucket": "4"} if primary_keys else {}
     table = new_table(
         new_catalog,
@@ -219,7 +217,7 @@ def test_rows_that_do_not_fit_are_refused_and_no_file_is_left(
     assert data_files(warehouse) == []
 
 
-def test_a_wrong_column_is_named_before_anything_is_written(runner, new_catalog, warehouse):
+def test_wrong_column_is_named_before_write(runner, new_catalog, warehouse):
     table = new_table(new_catalog, ORDERS, primary_keys=["id"], options={"bucket": "2"})
     rows = runner.as_rows(pa.table({"id": [1], "day": ["a"], "amonut": [1]}))
     with pytest.raises(InvalidInputError, match="amount") as caught:
@@ -228,7 +226,7 @@ def test_a_wrong_column_is_named_before_anything_is_written(runner, new_catalog,
     assert data_files(warehouse) == []
 
 
-def test_a_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse):
+def test_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse):
     table = new_table(new_catalog, ORDERS)
     runner.write(table, (1, "a", 1))
     data_files(warehouse)[0].unlink()
@@ -248,7 +246,7 @@ def test_one_commit_user_writes_once(runner, new_catalog):
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-def test_compactions_merge_and_tell_their_progress(runner, new_catalog, keyed):
+def test_compactions_merge_and_report_progress(runner, new_catalog, keyed):
     table = new_table(
         new_catalog,
         ORDERS,
@@ -267,7 +265,7 @@ def test_compactions_merge_and_tell_their_progress(runner, new_catalog, keyed):
     assert plain_rows(table.new_read_builder().to_arrow(), ORDERS) == before
 
 
-def test_a_batch_of_tasks_raises_the_error_of_a_task(runner):
+def test_batch_of_tasks_raises_error_of_task(runner):
     batch = TaskBatch(name="no-such-task", payloads=(b"", b"", b""), file_io=FileIOSpec())
     with pytest.raises(InvalidInputError) as raised:
         list(runner.executor.map_tasks(batch))

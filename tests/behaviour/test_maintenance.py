@@ -41,7 +41,7 @@ def run_tasks(home, executor):
     }
 
 
-def test_both_do_the_same(new_catalog, spark, tmp_path):
+def test_maintenance_is_same_on_both_executors(new_catalog, spark, tmp_path):
     executor = pytest.importorskip("paimon_assets.spark.executor").SparkExecutor(spark)
     expiring = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
     table = create(new_catalog, "t", {"bucket": "2", "rowkind.field": "kind", **expiring})

@@ -42,7 +42,7 @@ E1 = (
 )
 
 
-def test_names_that_changed_their_column(runner, catalog):
+def test_names_move_between_columns(runner, catalog):
     table = catalog.create_table("db.e1", Schema.of(INTS, partition_keys=["key0", "key1"]))
     runner.write(
         table,
@@ -137,7 +137,7 @@ E3 = (
 )
 
 
-def test_keys_meet_by_id_although_their_names_differ(runner, catalog):
+def test_renamed_keys_merge_by_field_id(runner, catalog):
     names = ("key0", "key1", "key2", "a", "b", "c", "d")
     schema = Schema.of(
         {**dict.fromkeys(names, "INT"), "k": "STRING", "kind": "STRING"},
@@ -162,7 +162,7 @@ def test_keys_meet_by_id_although_their_names_differ(runner, catalog):
 
 
 @pytest.mark.parametrize("formats", [("orc", "parquet"), ("avro", "orc")])
-def test_a_table_of_two_formats(runner, catalog, formats):
+def test_table_of_two_formats(runner, catalog, formats):
     columns = {"f0": "STRING", "f1": "INT", "f2": "INT", "f3": "DOUBLE"}
     first, second = formats
     table = catalog.create_table("db.e4", Schema.of(columns, options={"file.format": first}))
@@ -176,7 +176,7 @@ def test_a_table_of_two_formats(runner, catalog, formats):
     assert read(runner, table) == sorted(rows, key=repr)
 
 
-def test_stored_values_that_would_be_lost_are_found_where_statistics_cannot_tell(runner, catalog):
+def test_lost_values_are_found_without_statistics(runner, catalog):
     table = catalog.create_table("db.t", Schema.of({"id": "INT", "n": "STRING", "v": "DOUBLE"}))
     runner.write(table, (1, "10", 1.0), (2, "11", 2.0))
     runner.write(table, (3, "x", 2.5), (4, None, None), (5, "2147483648", 3.5))
@@ -196,7 +196,7 @@ def test_stored_values_that_would_be_lost_are_found_where_statistics_cannot_tell
 
 
 @pytest.mark.parametrize("keys", [(), ("id",)], ids=["append", "keyed"])
-def test_rows_bring_new_columns_and_defaults_fill_those_they_lack(runner, tmp_path, keys):
+def test_writes_add_columns_and_fill_defaults(runner, tmp_path, keys):
     options = {"bucket": "2", "bucket-key": "id", "write.merge-schema": "true"}
     columns = {"id": "BIGINT", "n": "INT", "kind": "STRING"}
     table = new_table(tmp_path, columns, primary_keys=keys, options=options)

@@ -20,7 +20,7 @@ def _folder(home: Path, name: str) -> Path:
     return home / name
 
 
-def test_several_formats_come_in_and_are_read_as_one_table(runner, new_catalog, tmp_path):
+def test_segments_of_several_formats_are_one_table(runner, new_catalog, tmp_path):
     table = new_catalog.create_table("db.sales", SALES)
     formats = ("parquet", "orc", "avro", "csv")
     for name in formats:
@@ -67,7 +67,7 @@ def test_partition_filter_uses_folders_not_file_contents(runner, new_catalog, tm
             assert {tuple(row) for row in frame.collect()} == found, where
 
 
-def test_a_csv_with_semicolons_and_no_header_is_read_alike(runner, new_catalog, tmp_path):
+def test_headerless_semicolon_csv_reads_same(runner, new_catalog, tmp_path):
     table = new_catalog.create_table("db.sales", SALES)
     (tmp_path / "c" / "day=3").mkdir(parents=True)
     (tmp_path / "c" / "day=3" / "0.csv").write_text("1;'a;b'\n;'none'\n")
@@ -83,7 +83,7 @@ def test_a_csv_with_semicolons_and_no_header_is_read_alike(runner, new_catalog, 
     assert {tuple(row.values()) for row in found} == {(1, "a;b", 3), (None, "none", 3)}
 
 
-def test_a_file_that_differs_is_named_by_whoever_saw_it(runner, new_catalog, tmp_path):
+def test_differing_file_is_named_by_its_reader(runner, new_catalog, tmp_path):
     table = new_catalog.create_table("db.sales", SALES)
     folder = _folder(tmp_path, "parquet")
     write(folder / "day=9" / "0.parquet", pa.table({"s": ["x"], "v": ["y"]}))

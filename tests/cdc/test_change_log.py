@@ -57,9 +57,7 @@ def rows_of(paimon: PaimonCatalogResource, *columns: str) -> list[tuple[Any, ...
     return sorted(tuple(row.values()) for row in rows)
 
 
-def test_several_runs_make_the_table_of_the_database(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_several_runs_make_table_of_database(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     land(
         landing, "1",
@@ -103,7 +101,7 @@ def test_late_and_repeated_files_are_ordered(landing: Path, paimon: PaimonCatalo
     assert rows_of(paimon) == [(1, "c", "o"), (2, "x", "y")]
 
 
-def test_update_of_an_unknown_row_is_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_update_of_unknown_row_is_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("u", 10, id=7, state="a", note=GONE))
     text = refusal(asset, paimon)
@@ -116,7 +114,7 @@ def test_update_of_an_unknown_row_is_refused(landing: Path, paimon: PaimonCatalo
     assert rows_of(paimon) == [(7, "a", "kept")]
 
 
-def test_late_and_repeated_inserts_below_a_delete_are_ignored(
+def test_late_inserts_before_delete_are_ignored(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -206,7 +204,7 @@ def test_alternating_servers_lose_no_change(landing: Path, paimon: PaimonCatalog
     assert rows_of(paimon) == [(key, text, "n") for key, text in sorted(model.items())]
 
 
-def test_late_files_of_an_earlier_log_need_a_reload(
+def test_late_files_of_earlier_log_need_reload(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -220,7 +218,7 @@ def test_late_files_of_an_earlier_log_need_a_reload(
     assert rows_of(paimon) == [(1, "c", "n")]
 
 
-def test_records_without_positions_beside_a_log_lose_no_change(
+def test_records_without_positions_lose_no_change(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing)
@@ -235,7 +233,7 @@ def test_records_without_positions_beside_a_log_lose_no_change(
         assert rows_of(paimon) == [(1, f"{number}", "n")]
 
 
-def test_records_without_the_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_records_without_key_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "1", debezium("c", 10, ID=7, state="a"))
     assert "have no column id, of the table's key: " in refusal(orders(landing), paimon)
 
@@ -256,7 +254,7 @@ def test_another_log_is_refused_unless_allowed(
 
 
 @pytest.mark.parametrize("policy", ["error", "add", "widen"])
-def test_new_columns_follow_the_policy(
+def test_new_columns_follow_policy(
     policy: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, schema_policy=policy)
@@ -279,7 +277,7 @@ def test_new_columns_follow_the_policy(
     assert rows_of(paimon, "id", "note", "price") == [(1, "n", "12"), (2, "x", "13")]
 
 
-def test_wider_type_needs_the_policy_widen(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_wider_type_needs_policy_widen(landing: Path, paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"id": "BIGINT", "amount": "INT"}, primary_keys=["id"])
     before, after = {"id": "int64", "amount": "int32"}, {"id": "int64", "amount": "int64"}
     land(landing, "1", with_types(debezium("c", 10, id=1, amount=7), **before))
@@ -294,9 +292,7 @@ def test_wider_type_needs_the_policy_widen(landing: Path, paimon: PaimonCatalogR
     assert rows_of(paimon, "id", "amount") == [(1, 1 << 40), (2, 3)]
 
 
-def test_truncate_is_refused_or_empties_the_table(
-    landing: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_truncate_is_refused_or_empties_table(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
     apply_log(orders(landing), paimon)
     land(
@@ -350,7 +346,7 @@ def test_truncates_apply_at_their_position_in_any_order_of_files(
     assert rows_of(paimon) == sorted(rows.values()), number
 
 
-def test_repeated_insert_of_a_completed_row_is_set_aside(
+def test_repeated_insert_of_completed_row_is_set_aside(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, log=ChangeLog(dead_letters="shop.dead"))
@@ -368,7 +364,7 @@ def test_repeated_insert_of_a_completed_row_is_set_aside(
     assert rows_of(paimon) == [(1, "d", "n"), (2, "c", "m")]
 
 
-def test_late_records_below_a_truncate_are_ignored(
+def test_late_records_below_truncate_are_ignored(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(landing, log=ChangeLog(on_truncate="empty"))
@@ -423,7 +419,7 @@ def test_history_keeps_every_image(landing: Path, paimon: PaimonCatalogResource)
     assert rows[0]["at"].timestamp() * 1000 == HOUR + 10
 
 
-def test_unreadable_records_fail_the_run_or_become_dead_letters(
+def test_unreadable_records_fail_run_or_become_dead_letters(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"), "{no json")
@@ -453,7 +449,7 @@ def test_records_of_other_tables_are_left_out(landing: Path, paimon: PaimonCatal
     assert rows_of(paimon) == [(1, "a", "n")]
 
 
-def test_reload_replaces_the_table(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_reload_replaces_table(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     land(landing, "1", debezium("c", 10, id=1, state="a", note="n"))
     land(landing, "2", debezium("u", 20, id=1, state="b", note=GONE))
@@ -521,7 +517,7 @@ def test_stored_values_are_kept_in_tables_of_all_kinds(
     assert [(row["day"].isoformat(), row["note"]) for row in rows] == [("2026-01-01", "1")]
 
 
-def test_rows_are_visible_at_once_with_the_documented_options(
+def test_rows_are_visible_at_once_with_documented_options(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     page = (Path(__file__).parents[2] / "docs/cdc/change-data-capture.md").read_text()
@@ -538,7 +534,7 @@ def test_rows_are_visible_at_once_with_the_documented_options(
 
 
 @pytest.mark.parametrize("files", [1, 4])
-def test_absent_members_keep_the_stored_values(
+def test_absent_members_keep_stored_values(
     files: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     records = [
@@ -706,7 +702,7 @@ FLATTENED = [
     [("canal-json", CANAL), ("maxwell-json", MAXWELL), ("debezium-json", FLATTENED)],
     ids=["canal", "maxwell", "flattened"],
 )
-def test_all_formats_make_the_same_table(
+def test_all_formats_make_same_table(
     kind: Any,
     records: list[dict[str, Any]],
     files: int,
@@ -725,7 +721,7 @@ def test_all_formats_make_the_same_table(
     assert rows_of(paimon) == [(1, "b", "n")]
 
 
-def test_sensor_requests_a_run_for_new_files(landing: Path, paimon: PaimonCatalogResource) -> None:
+def test_sensor_requests_run_for_new_files(landing: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(landing)
     source = FileSource(folder=str(landing), format="debezium-json")
     sensor = build_new_files_sensor(asset, source=source, max_files=7)

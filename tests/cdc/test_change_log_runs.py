@@ -95,7 +95,7 @@ def land_in_files(draw: random.Random, folder: Path, log: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(often(6)))
-def test_any_files_and_runs_make_the_rows_of_the_database(
+def test_any_files_and_runs_equal_database(
     seed: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     draw = random.Random(seed)  # noqa: S311
@@ -108,7 +108,7 @@ def test_any_files_and_runs_make_the_rows_of_the_database(
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_run_after_any_failure_makes_the_rows_of_the_database(fault: Fault, tmp_path: Path) -> None:
+def test_rerun_after_failure_equals_database(fault: Fault, tmp_path: Path) -> None:
     for call in range(0, 400, 9):
         folder = tmp_path / f"{call}"
         (folder / "landing").mkdir(parents=True)
@@ -136,7 +136,7 @@ def test_run_after_any_failure_makes_the_rows_of_the_database(fault: Fault, tmp_
 
 
 @pytest.mark.spark
-def test_spark_makes_the_same_table(landing: Path, warehouse: str, spark: SparkSession) -> None:
+def test_spark_makes_same_table(landing: Path, warehouse: str, spark: SparkSession) -> None:
     assert spark.range(1).count() == 1
     on_spark = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
     lake = PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=on_spark)

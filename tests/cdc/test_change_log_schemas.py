@@ -206,7 +206,7 @@ def assert_alike(rows: Mapping[int, Mapping[str, Any]], source: Database) -> Non
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", range(often(12)))
-def test_changed_columns_and_types_make_the_rows_of_the_source(
+def test_changed_columns_and_types_equal_source(
     seed: int, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
     by = random.Random(seed)  # noqa: S311
@@ -298,7 +298,7 @@ def test_column_follows_its_source(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == expected
 
 
-def test_update_before_an_added_column_needs_no_value_of_it(
+def test_update_before_added_column_needs_no_value(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, {}, "u", id=1), change(2, INT, id=2, v=7))
@@ -306,7 +306,7 @@ def test_update_before_an_added_column_needs_no_value_of_it(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: None, 2: 7}
 
 
-def test_overwritten_text_of_a_later_number_is_ignored(
+def test_overwritten_text_of_later_number_is_ignored(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(
@@ -320,7 +320,7 @@ def test_overwritten_text_of_a_later_number_is_ignored(
 
 
 @pytest.mark.parametrize("policy", ["add", "widen"])
-def test_texts_in_a_number_column_need_the_policy_sync(
+def test_texts_in_number_column_need_policy_sync(
     policy: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, INT, id=1, v=7))
@@ -332,9 +332,7 @@ def test_texts_in_a_number_column_need_the_policy_sync(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: "7", 2: "007"}
 
 
-def test_text_of_the_source_is_read_as_declared(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_text_of_source_is_read_as_declared(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"id": "BIGINT", "v": "DECIMAL(9, 2)"}, primary_keys=["id"])
     for lsn, text in ((1, "1.50"), (2, "2.25")):
         land(tmp_path, text, change(lsn, TEXT, id=lsn, v=text))
@@ -345,7 +343,7 @@ def test_text_of_the_source_is_read_as_declared(
 
 
 @pytest.mark.parametrize("way_out", ["overwrite", "reload"])
-def test_old_texts_do_not_return(
+def test_replaced_texts_stay_replaced(
     way_out: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path)
@@ -365,7 +363,7 @@ def test_old_texts_do_not_return(
 
 
 @pytest.mark.parametrize("files", [1, 2])
-def test_values_outside_a_new_type_are_kept_as_texts(
+def test_values_outside_new_type_are_kept_as_texts(
     files: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     """A database rounds them; its log does not show the rule."""
@@ -383,9 +381,7 @@ def test_values_outside_a_new_type_are_kept_as_texts(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == {1: f"{2**53 + 1}", 2: "1.5"}
 
 
-def test_history_keeps_the_values_of_every_type(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_history_keeps_values_of_every_type(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     schema = Schema.of({"id": "BIGINT"})
     records = [(INT, 7), (TEXT, "seven"), (INT, 8)]
     for lsn, (types, value) in enumerate(records):
@@ -395,7 +391,7 @@ def test_history_keeps_the_values_of_every_type(
     assert {row["id"]: row["v"] for row in rows} == {0: "7", 1: "seven", 2: "8"}
 
 
-def test_new_column_may_have_the_old_name_of_another(
+def test_new_column_may_have_old_name_of_another(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(
@@ -443,7 +439,7 @@ def of_kind(lsn: int, kind: str) -> str:
 @pytest.mark.parametrize("cut", ["one file", "files", "runs"])
 @pytest.mark.parametrize("policy", ["add", "sync"])
 @pytest.mark.parametrize("seed", range(3))
-def test_column_that_becomes_nested_is_an_exact_text(
+def test_nested_column_becomes_exact_text(
     seed: int, policy: str, cut: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     kinds = random.Random(seed).sample([*NESTED], 4)  # noqa: S311
@@ -471,7 +467,7 @@ def test_column_that_becomes_nested_is_an_exact_text(
     assert {key: row["v"] for key, row in rows_of(paimon).items()} == rows
 
 
-def test_run_continues_after_a_crash_during_a_column_rewrite(
+def test_run_continues_after_crash_during_column_rewrite(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, log=ChangeLog(on_narrowed="keep"))
@@ -484,7 +480,7 @@ def test_run_continues_after_a_crash_during_a_column_rewrite(
     assert rows_of(paimon) == {1: {"v": "[1,null]"}, 2: {"v": '{"k":1.5}'}}
 
 
-def test_bytes_in_a_string_column_are_refused_with_a_way_out(
+def test_bytes_in_string_column_are_refused_with_way_out(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", change(1, {"v": "bytes"}, id=1, v="/w=="))

@@ -105,7 +105,7 @@ def numbered_rows(*numbers: int, state: str = "new") -> list[tuple[dict[str, int
     return [({"id": number}, {"id": number, "state": state}) for number in numbers]
 
 
-def test_each_record_is_a_row_once_with_its_position(
+def test_each_record_is_row_once_with_its_position(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(2)
@@ -148,7 +148,7 @@ def test_each_record_is_a_row_once_with_its_position(
     assert ids(paimon) == [1, 2, 3, 4]
 
 
-def test_compacted_topic_is_a_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
+def test_compacted_topic_is_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(3, **{"cleanup.policy": "compact"})
     broker.send(topic, *numbered_rows(*range(20)), *numbered_rows(*range(10), state="paid"))
     broker.send(topic, ({"id": 3}, None), ({"id": 15}, None))
@@ -220,7 +220,7 @@ def test_run_is_bounded_by_records_or_bytes(broker: Broker, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_spark_reads_each_range_in_a_task(
+def test_spark_reads_each_range_in_task(
     broker: Broker, warehouse: str, spark: SparkSession
 ) -> None:
     assert spark.range(1).count() == 1
@@ -274,7 +274,7 @@ def test_undeclared_members_are_added_or_left_out(
 
 
 @pytest.mark.parametrize("start", ["latest", "time", "offset"])
-def test_table_starts_at_the_given_position(
+def test_table_starts_at_given_position(
     start: str, broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic = broker.create(2)
@@ -342,9 +342,7 @@ def test_missing_topic_is_named(broker: Broker, paimon: PaimonCatalogResource) -
     assert "has no topic 'missing'" in refusal(rows_in(broker, "missing"), paimon)
 
 
-def test_retention_past_the_position_is_refused(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
+def test_retention_past_position_is_refused(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(2)
     asset = table_of(broker, topic)
     broker.send(topic, *numbered_rows(1), partition=0)
@@ -404,7 +402,7 @@ def test_new_partitions_of_rows_are_read_from_their_beginning(
     assert ids(paimon) == [2]
 
 
-def test_topics_of_a_pattern_are_read(broker: Broker, paimon: PaimonCatalogResource) -> None:
+def test_topics_of_pattern_are_read(broker: Broker, paimon: PaimonCatalogResource) -> None:
     first = broker.create(1)
     second = broker.create(1, topic=f"{first}.b")
     log = KafkaSource(bootstrap=broker.address, pattern=f"{first}*")
@@ -450,7 +448,7 @@ def test_unreadable_record_is_named_by_its_offset(broker: Broker, tmp_path: Path
 SCRAM = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": LAKE_USER}
 
 
-def test_refused_logins_and_certificates_name_the_way_out(
+def test_refused_logins_and_certificates_name_way_out(
     broker: Broker, paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, authority = broker.create(1), {"ssl.ca.location": str(broker.authority)}
@@ -508,7 +506,7 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     assert ids(paimon) == [*range(10)]
 
 
-def test_broken_connection_is_no_end_of_a_partition() -> None:
+def test_broken_connection_does_not_end_partition() -> None:
     with running_broker() as mortal:
         topic, admin_module = mortal.create(1), library("confluent_kafka.admin")
         client = source(mortal, topic).client()
@@ -521,9 +519,7 @@ def test_broken_connection_is_no_end_of_a_partition() -> None:
             client._offsets(admin, topic, [0], latest)
 
 
-def test_sensor_requests_a_run_when_the_table_lags(
-    broker: Broker, paimon: PaimonCatalogResource
-) -> None:
+def test_sensor_requests_run_when_table_lags(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(1)
     asset, log = rows_in(broker, topic), source(broker, topic)
     config = TopicConfig(follow_seconds=60)
@@ -610,7 +606,7 @@ def test_long_run_ends_when_it_is_terminated(broker: Broker, tmp_path: Path) -> 
     assert sorted(states(paimon)) == [1, 2, *range(10, 8 + end)]
 
 
-def test_demo_follows_a_topic(broker: Broker, tmp_path: Path) -> None:
+def test_demo_follows_topic(broker: Broker, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "jobs.demo.run", "--every=500", f"--kafka={broker.address}"],
         env={**os.environ, "PAIMON_DEMO_HOME": str(tmp_path), "PAIMON_EXECUTOR": "embedded"},
@@ -628,7 +624,7 @@ STRIDE = 3 if is_hunt() else 41
 
 
 @pytest.mark.hunt
-def test_killed_run_leaves_the_rows_before_or_after(broker: Broker, tmp_path: Path) -> None:
+def test_killed_run_leaves_rows_before_or_after(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(2)
     broker.send(topic, *numbered_rows(*range(6)))
     template = tmp_path / "template"
@@ -664,7 +660,7 @@ STEPS = (
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", range(often(2)))
-def test_any_history_makes_the_rows_of_the_model(seed: int, broker: Broker, tmp_path: Path) -> None:
+def test_any_history_makes_rows_of_model(seed: int, broker: Broker, tmp_path: Path) -> None:
     """Two tables follow one topic: rows by key, and a row of each record."""
     world = World(broker, broker.create(3), random.Random(seed))  # noqa: S311
     draw, warehouse = world.draw, str(tmp_path / "lake")

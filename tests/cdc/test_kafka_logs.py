@@ -21,7 +21,7 @@ from tests.cdc.kit.schema_registry import USER, RegistryServer
 from tests.testkit.asset_tables import failure_text, run
 
 
-def test_avro_of_a_real_debezium_makes_the_rows_of_the_database(
+def test_avro_of_real_debezium_makes_rows_of_database(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:
     topic, (steps, schemas) = broker.create(1), recorded_steps()
@@ -54,7 +54,7 @@ def test_avro_of_a_real_debezium_makes_the_rows_of_the_database(
         assert json.loads(rows[0]["k"]).keys() == {"order_id", "no"}
 
 
-def test_each_topic_of_a_database_is_a_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
+def test_each_topic_of_database_is_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
     prefix = f"db{random.randrange(10**9)}"  # noqa: S311
     database = DatabaseLog(database="shop", excluding=["*.secrets"])
     pattern = KafkaSource(bootstrap=broker.address, pattern=f"{prefix}.*", format="debezium-json")

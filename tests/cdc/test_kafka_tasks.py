@@ -139,7 +139,7 @@ class Source:
 
 
 @pytest.mark.parametrize("seed", range(often(2)))
-def test_any_history_makes_the_same_table_on_spark(
+def test_any_history_makes_same_table_on_spark(
     seed: int, broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """Values that did not arrive, deletes with tombstones, new keys, a column added half-way."""
@@ -187,7 +187,7 @@ def compare(
     return left
 
 
-def test_rows_by_key_make_the_same_table_on_spark(
+def test_rows_by_key_make_same_table_on_spark(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """Records of `json` name no table that they come from."""
@@ -215,7 +215,7 @@ CHOICES: dict[str, tuple[dict[str, Any], Schema]] = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_choices_of_a_log_make_the_same_table_on_spark(
+def test_choices_of_log_make_same_table_on_spark(
     name: str, broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """Also with a reload, a limit of bytes, and columns of Debezium's schema."""
@@ -300,7 +300,7 @@ def avro(registry: RegistryServer, record: dict[str, Any], *columns: str) -> byt
     return b"\0" + number.to_bytes(4, "big") + out.getvalue()
 
 
-def test_schemas_of_avro_change_inside_a_range(
+def test_schemas_of_avro_change_inside_range(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     """A registry that refuses, or does not know the schema of one range, leaves all as it was."""
@@ -394,7 +394,7 @@ def test_rows_lost_by_spark_are_read_again(
     assert sorted(rows) == [(1, "a"), (3, "0"), (3, "c"), (4, "b"), (5, "d"), (6, "e")]
 
 
-def test_refusals_are_the_same_on_spark(
+def test_refusals_are_same_on_spark(
     broker: Broker, lakes: dict[str, PaimonCatalogResource]
 ) -> None:
     topic = broker.create(PARTITIONS)

@@ -50,7 +50,7 @@ def rows_of(home: Path, table: str = TABLE) -> dict[int, tuple[Any, ...]]:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", CHANGES)
-def test_killed_run_leaves_the_rows_before_or_after(name: str, tmp_path: Path) -> None:
+def test_killed_run_leaves_rows_before_or_after(name: str, tmp_path: Path) -> None:
     changes, after = CHANGES[name]
     template = tmp_path / "template"
     (template / "landing").mkdir(parents=True)

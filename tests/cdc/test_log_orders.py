@@ -136,7 +136,7 @@ def test_interleaved_transactions_are_ordered_by_commit(connector: str, tmp_path
         ("informix", {"change_lsn": "5"}),
     ],
 )
-def test_unknown_position_is_refused_with_a_way_out(
+def test_unknown_position_is_refused_with_way_out(
     connector: str, source: dict[str, Any], tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     land(tmp_path, "1", record(connector, "c", 1, "a", **source))
@@ -194,7 +194,7 @@ def test_table_ordered_by_lsn_continues(tmp_path: Path, paimon: PaimonCatalogRes
     assert rows_of(paimon) == {1: "c", 3: "d"}
 
 
-def test_page_has_the_table_of_connectors() -> None:
+def test_page_has_table_of_connectors() -> None:
     head = ["records", "absent", "null", "unchanged", "position", "another log", "refused"]
     lines = [head, ["---"] * len(head)]
     for each in CONNECTORS:
@@ -241,7 +241,7 @@ def test_snapshot_rows_without_positions_are_ordered_by_line(
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_snapshots_without_positions_make_the_rows_of_the_model(
+def test_snapshots_without_positions_make_rows_of_model(
     seed: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     draw, model = random.Random(seed), dict[int, str]()  # noqa: S311
@@ -275,7 +275,7 @@ def test_changes_with_and_without_positions_are_refused(
         assert "has no position in its log" in refusal(asset, paimon)
 
 
-def test_run_with_only_a_column_change_continues_the_log(
+def test_run_with_only_column_change_continues_log(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     where = {"database": "shop", "table": "orders", "ts": 1_700_000_000}
@@ -310,7 +310,7 @@ def made_at(kind: str, op: str, key: int, state: str, at: int, minute: int) -> s
 @pytest.mark.parametrize(
     "kind", ["mysql", "postgresql", "sqlserver", "db2", "oracle", "informix", "maxwell"]
 )
-def test_log_that_went_back_is_accepted_once_as_another_log(
+def test_reset_log_is_accepted_once_as_another_log(
     kind: str, seed: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     """As of a restored database, whose undone changes have no record."""
@@ -364,7 +364,7 @@ def test_late_change_is_accepted(tmp_path: Path, paimon: PaimonCatalogResource) 
         assert rows_of(paimon) == {1: "b", 2: "late", 3: "c"}
 
 
-def test_rows_of_an_incremental_snapshot_are_read_at_a_later_time(
+def test_incremental_snapshot_rows_are_read_later(
     tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     """A connector that was killed repeats records after its acknowledged position."""
@@ -376,9 +376,7 @@ def test_rows_of_an_incremental_snapshot_are_read_at_a_later_time(
     assert rows_of(paimon) == {1: "b", 2: "read"}
 
 
-def test_truncate_of_a_log_that_went_back_is_applied(
-    tmp_path: Path, paimon: PaimonCatalogResource
-) -> None:
+def test_truncate_of_reset_log_is_applied(tmp_path: Path, paimon: PaimonCatalogResource) -> None:
     asset = orders(tmp_path, log=ChangeLog(on_truncate="empty"))
     land(tmp_path, "1", made_at("postgresql", "c", 1, "a", 300, 0))
     apply_log(asset, paimon)

@@ -312,7 +312,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_way_out_in_a_message_continues_the_log(
+def test_way_out_in_message_continues_log(
     name: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     way = WAYS[name]

@@ -66,7 +66,7 @@ def test_table_equals_postgres_after_each_step(
         ("sync", {}, r"renamed={'ratio': 'share'}"),
     ],
 )
-def test_unannounced_rename_stops_the_run(
+def test_unannounced_rename_stops_run(
     policy: str, choices: Any, text: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
     asset = orders(tmp_path, policy, **choices)

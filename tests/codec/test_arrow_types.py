@@ -43,7 +43,7 @@ def test_atomic_types_have_their_arrow_types(text, arrow_type):
     assert arrow_types.to_arrow_type(parse_type(text)) == arrow_type
 
 
-def test_nested_types_keep_the_nullability_of_their_parts():
+def test_nested_types_keep_nullability():
     schema = Schema.of(
         {
             "a": {"type": "ARRAY NOT NULL", "element": "INT NOT NULL"},
@@ -63,13 +63,13 @@ def test_nested_types_keep_the_nullability_of_their_parts():
     assert arrow.field("r").type.field("x") == pa.field("x", pa.int32(), nullable=False)
 
 
-def test_a_field_carries_name_and_nullability():
+def test_field_carries_name_and_nullability():
     field = Schema.of({"id": "INT NOT NULL"}).fields[0]
     assert arrow_types.to_arrow_field(field) == pa.field("id", pa.int32(), nullable=False)
 
 
 @given(nested_types)
-def test_the_inferred_type_has_the_same_arrow_type(data_type):
+def test_inferred_type_has_same_arrow_type(data_type):
     arrow_type = arrow_types.to_arrow_type(data_type)
     assert arrow_types.to_arrow_type(arrow_types.from_arrow_type(arrow_type)) == arrow_type
 
@@ -96,18 +96,18 @@ def test_the_inferred_type_has_the_same_arrow_type(data_type):
         (pa.map_(pa.string(), pa.int8()), "MAP<STRING NOT NULL, TINYINT>"),
     ],
 )
-def test_frames_find_the_type_that_holds_all_their_values(arrow_type, text):
+def test_inferred_type_holds_all_values(arrow_type, text):
     assert str(arrow_types.from_arrow_type(arrow_type)) == text
 
 
-def test_a_column_can_be_declared_not_null():
+def test_column_can_be_declared_not_null():
     assert str(arrow_types.from_arrow_type(pa.int32(), nullable=False)) == "INT NOT NULL"
 
 
 @pytest.mark.parametrize(
     "arrow_type", [pa.null(), pa.duration("s"), pa.decimal256(50, 2), pa.month_day_nano_interval()]
 )
-def test_arrow_types_paimon_does_not_have_are_refused_by_name(arrow_type):
+def test_unsupported_arrow_type_is_refused_by_name(arrow_type):
     with pytest.raises(InvalidInputError, match="Paimon has no type"):
         arrow_types.from_arrow_type(arrow_type)
 
@@ -131,7 +131,7 @@ def test_slices_keep_their_rows(arrow_type, values, start):
 
 
 @pytest.mark.parametrize("nested", [pa.null(), pa.struct([("inner", pa.null())])])
-def test_a_column_without_a_type_is_named(nested: pa.DataType) -> None:
+def test_column_without_type_is_named(nested: pa.DataType) -> None:
     schema = pa.schema([("id", pa.int64()), ("remark", nested)])
     with pytest.raises(InvalidInputError, match=r"Column 'remark'.*null") as raised:
         arrow_types.infer_columns(schema)
@@ -157,13 +157,13 @@ def test_inferred_type_can_be_written() -> None:
     }  # fmt: skip
 
 
-def test_every_nested_field_has_an_id_of_its_own() -> None:
+def test_every_nested_field_has_id_of_its_own() -> None:
     inner = pa.struct([("x", pa.int32()), ("y", pa.struct([("z", pa.int32())]))])
     ids = list(all_field_ids(Schema.of(pa.schema([("a", inner), ("b", inner)])).fields))
     assert sorted(ids) == list(range(8))
 
 
-def test_a_struct_that_names_a_field_twice_is_refused() -> None:
+def test_struct_with_repeated_field_is_refused() -> None:
     twice = pa.struct([pa.field("x", pa.int32()), pa.field("x", pa.string())])
     with pytest.raises(InvalidInputError, match=r"'a'.*'x'") as raised:
         arrow_types.infer_columns(pa.schema([("a", twice)]))

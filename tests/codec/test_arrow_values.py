@@ -14,7 +14,7 @@ from tests.testkit.codec_strategies import arrow_columns, atomic_types, typed_ro
 
 
 @given(st.data(), atomic_types)
-def test_values_become_scalars_of_the_columns_type_and_come_back(data, data_type):
+def test_values_round_trip_through_scalars_of_column_type(data, data_type):
     value = data.draw(values(data_type))
     scalar = to_scalar(value, data_type)
     assert scalar.type == to_arrow_type(data_type)
@@ -39,7 +39,7 @@ def test_columns_give_their_values(typed):
         ("DECIMAL(4, 2)", Decimal(1000), pa.scalar(Decimal("99.99"), pa.decimal128(4, 2))),
     ],
 )
-def test_a_literal_the_column_cannot_hold_still_compares_right(type_text, value, column_value):
+def test_unholdable_literal_compares_correctly(type_text, value, column_value):
     scalar = to_scalar(value, parse_type(type_text))
     assert pc.less(column_value, scalar).as_py()
     assert not pc.equal(column_value, scalar).as_py()
@@ -49,12 +49,12 @@ def test_a_literal_the_column_cannot_hold_still_compares_right(type_text, value,
 @pytest.mark.parametrize(
     ("type_text", "value"), [("BIGINT", 2**63), ("TIMESTAMP(9)", 2**63), ("STRING", 5)]
 )
-def test_a_literal_no_arrow_type_holds_is_refused(type_text, value):
+def test_literal_without_arrow_type_is_refused(type_text, value):
     with pytest.raises(InvalidInputError):
         to_scalar(value, parse_type(type_text))
 
 
-def test_other_widths_of_a_family_are_read_as_they_are():
+def test_other_arrow_widths_are_read():
     assert internals(pa.array([1], pa.time32("s")), parse_type("TIME(0)")) == [1000]
     assert internals(pa.array([86_400_000], pa.date64()), parse_type("DATE")) == [1]
     assert internals(pa.chunked_array([["a"], ["b"]]), parse_type("STRING")) == ["a", "b"]

@@ -62,7 +62,7 @@ def test_equal_records_give_equal_bytes():
     assert write_container(SCHEMA, SOME) != write_container(SCHEMA, SOME[1:])
 
 
-def test_a_file_without_records_is_a_header():
+def test_file_without_records_is_header():
     assert list(fastavro.reader(io.BytesIO(write_container(SCHEMA, [])))) == []
 
 
@@ -89,19 +89,19 @@ def test_snappy_is_read_and_its_checksum_checked():
         list(read_container(snappy_file(zlib.crc32(payload) ^ 1), "f"))
 
 
-def test_records_in_a_union_with_null_are_read():
+def test_records_in_union_with_null_are_read():
     data = by_fastavro(SOME, schema=["null", SCHEMA_JSON])
     assert [{**record, "t": None} for record in read_container(data, "f")] == SOME
 
 
-def test_an_unknown_codec_is_named():
+def test_unknown_codec_is_named():
     data = by_fastavro(SOME).replace(b"\x08null", b"\x08lzma")
     with pytest.raises(FormatError, match=r"manifest-1.*'lzma'"):
         list(read_container(data, "manifest-1"))
 
 
 @pytest.mark.parametrize("codec", ["null", "zstandard"])
-def test_a_file_cut_anywhere_names_itself(codec):
+def test_truncated_file_is_named(codec):
     data = by_fastavro(SOME, codec)
     header = len(data.split(data[-16:])[0]) + 16
     for length in range(len(data)):
@@ -112,5 +112,5 @@ def test_a_file_cut_anywhere_names_itself(codec):
 
 
 @given(st.data(), st.sampled_from(["null", "zstandard", "deflate"]))
-def test_a_damaged_byte_is_never_an_unexpected_error(data, codec):
+def test_damaged_byte_raises_typed_error(data, codec):
     check_damage(data, by_fastavro(SOME, codec), lambda each: list(read_container(each, "f")))

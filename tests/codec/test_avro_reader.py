@@ -86,7 +86,7 @@ RECORD = {
 }  # fmt: skip
 
 
-def test_fields_are_read_as_wanted_and_unwanted_ones_skipped():
+def test_unwanted_fields_are_skipped():
     picked = {**INNER, "fields": [INNER["fields"][1], {"name": "new", "type": "int", "default": 0}]}
     fields = ({"name": "second", "type": ["null", picked]}, FIELDS[2])
     assert list(read_rows(avro_bytes([RECORD]), "f", reader_schema(*fields))) == [
@@ -94,7 +94,7 @@ def test_fields_are_read_as_wanted_and_unwanted_ones_skipped():
     ]
 
 
-def test_a_field_that_was_not_written_needs_a_default():
+def test_field_that_was_not_written_needs_default():
     new = {"name": "new", "type": ["null", "long"]}
     rows = read_rows(avro_bytes([RECORD]), "f", reader_schema(FIELDS[0], {**new, "default": None}))
     assert list(rows) == [(-(2**40), None)]
@@ -102,13 +102,13 @@ def test_a_field_that_was_not_written_needs_a_default():
         list(read_rows(avro_bytes([RECORD]), "data-1", reader_schema(new)))
 
 
-def test_an_array_in_blocks_with_their_sizes_is_read():
+def test_array_in_blocks_with_their_sizes_is_read():
     read = compile_reader({"type": "array", "items": "int"}, None)
     # Blocks: -2 items of 2 bytes, 1 item, the end.
     assert read(bytes([3, 4, 2, 4, 2, 6, 0]), 0) == ((1, 2, 3), 7)
 
 
-def test_types_nested_without_end_are_no_unexpected_error():
+def test_endlessly_nested_types_raise_typed_error():
     nested = "int"
     for _ in range(40):
         nested = {"type": "array", "items": ["null", nested]}
@@ -116,7 +116,7 @@ def test_types_nested_without_end_are_no_unexpected_error():
         compile_reader(nested, None)
 
 
-def test_a_type_that_metadata_does_not_hold_is_refused_by_name():
+def test_type_unknown_to_metadata_is_refused_by_name():
     with pytest.raises(FormatError, match="'map'"):
         compile_reader({"type": "map", "values": "int"}, None)
 
@@ -131,12 +131,12 @@ def test_a_type_that_metadata_does_not_hold_is_refused_by_name():
     ],
     ids=["no-third-branch", "negative-branch", "negative-size", "long-negative-size"],
 )
-def test_a_value_that_no_writer_writes_is_refused(schema, damaged):
+def test_unwritable_value_is_refused(schema, damaged):
     with pytest.raises(FormatError):
         compile_reader(schema, None)(damaged, 0)
 
 
-def test_a_file_cut_anywhere_names_itself():
+def test_truncated_file_is_named():
     data = avro_bytes([RECORD])
     header = len(data.split(data[-16:])[0]) + 16
     for length in range(len(data)):
@@ -146,6 +146,6 @@ def test_a_file_cut_anywhere_names_itself():
 
 
 @given(st.data())
-def test_a_damaged_byte_is_never_an_unexpected_error(data):
+def test_damaged_byte_raises_typed_error(data):
     schema = reader_schema(*FIELDS)
     check_damage(data, avro_bytes([RECORD] * 2), lambda each: list(read_rows(each, "f", schema)))

@@ -64,30 +64,30 @@ JAVA_ROWS = [
 
 
 @pytest.mark.parametrize(("type_texts", "row", "expected"), JAVA_ROWS)
-def test_rows_have_the_bytes_java_gives_them(type_texts, row, expected):
+def test_rows_have_bytes_java_gives_them(type_texts, row, expected):
     types = [parse_type(text) for text in type_texts]
     assert serialize_row(row, types).hex() == expected.replace(" ", "")
     assert deserialize_row(bytes.fromhex(expected), types) == row
 
 
-def test_a_row_without_fields_is_the_empty_row():
+def test_row_without_fields_is_empty_row():
     assert serialize_row((), ()) == EMPTY_ROW
 
 
 @given(codec_strategies.typed_rows())
-def test_every_row_survives(typed):
+def test_rows_round_trip(typed):
     types, [row] = typed
     assert deserialize_row(serialize_row(row, types), types) == row
 
 
 @given(codec_strategies.typed_rows())
-def test_rows_are_whole_eights_behind_the_arity(typed):
+def test_row_size_is_multiple_of_eight(typed):
     types, [row] = typed
     assert len(row_bytes(row, types)) % 8 == 0
 
 
 @given(st.lists(st.none() | st.integers(-9, 9), min_size=50, max_size=130))
-def test_null_bits_spread_over_as_many_words_as_there_are_fields(row):
+def test_null_bits_fill_words_by_arity(row):
     types = [parse_type("INT")] * len(row)
     data = serialize_row(row, types)
     assert deserialize_row(data, types) == tuple(row)
@@ -95,13 +95,13 @@ def test_null_bits_spread_over_as_many_words_as_there_are_fields(row):
 
 
 @given(codec_strategies.typed_rows(codec_strategies.atomic_types, max_rows=4))
-def test_arrow_columns_give_the_bytes_of_their_rows(typed):
+def test_arrow_columns_give_bytes_of_their_rows(typed):
     types, rows = typed
     expected = [serialize_row(row, types) for row in rows]
     assert serialize_columns(codec_strategies.arrow_columns(types, rows), types) == expected
 
 
-def test_other_arrow_widths_of_a_type_give_the_same_bytes():
+def test_other_arrow_widths_of_type_give_same_bytes():
     types = [parse_type("STRING"), parse_type("TIMESTAMP(3)")]
     plain = [pa.array(["a"]), pa.array([5], pa.timestamp("ms"))]
     other = [pa.array(["a"]).dictionary_encode(), pa.array([5_000_000], pa.timestamp("ns"))]
@@ -109,7 +109,7 @@ def test_other_arrow_widths_of_a_type_give_the_same_bytes():
 
 
 @given(st.binary(max_size=80), st.lists(codec_strategies.nested_types, max_size=4))
-def test_arbitrary_bytes_are_values_or_damage(data, types):
+def test_arbitrary_bytes_are_values_or_typed_error(data, types):
     try:
         row_values(data, types)
     except errors.FormatError:
@@ -117,7 +117,7 @@ def test_arbitrary_bytes_are_values_or_damage(data, types):
 
 
 @given(codec_strategies.typed_rows(), st.data())
-def test_a_cut_row_is_never_an_unexpected_error(typed, data):
+def test_truncated_row_raises_typed_error(typed, data):
     types, [row] = typed
     whole = serialize_row(row, types)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
@@ -127,7 +127,7 @@ def test_a_cut_row_is_never_an_unexpected_error(typed, data):
         return
 
 
-def test_another_arity_is_damage():
+def test_wrong_arity_is_refused():
     with pytest.raises(errors.FormatError, match="has 1 fields where 2"):
         deserialize_row(serialize_row([1], [parse_type("INT")]), [parse_type("INT")] * 2)
 
@@ -144,7 +144,7 @@ def test_another_arity_is_damage():
         ("DECIMAL(4, 2)", 1.5),
     ],
 )
-def test_a_value_of_another_type_is_refused(type_text, value):
+def test_value_of_another_type_is_refused(type_text, value):
     with pytest.raises(errors.InvalidInputError):
         serialize_row([value], [parse_type(type_text)])
 
@@ -157,7 +157,7 @@ def test_maps_are_refused_but_their_nulls_are_written():
 
 
 @given(st.data(), codec_strategies.nested_types)
-def test_only_typed_errors_leave_the_encoder(data, data_type):
+def test_encoder_raises_typed_errors(data, data_type):
     value = data.draw(values(data.draw(codec_strategies.nested_types)))
     try:
         serialize_row([value], [data_type])
@@ -184,13 +184,13 @@ def test_nan_is_one_value():
     assert comparable([DOUBLE], math.nan) == comparable([DOUBLE], -math.nan)
 
 
-def test_a_later_column_decides_only_between_equal_ones():
+def test_later_column_breaks_ties():
     types = [DOUBLE, bigint()]
     assert comparable(types, -0.0, 9) < comparable(types, 0.0, 1)
     assert comparable(types, math.nan, 1) < comparable(types, math.nan, 2)
 
 
-def test_the_range_of_a_file_is_its_smallest_and_largest_key():
+def test_key_range_is_smallest_and_largest_key():
     types = [string()]
     file = data_file(min_key=serialize_row(["a"], types), max_key=serialize_row(["b"], types))
     assert key_range(file, types) == (comparable(types, "a"), comparable(types, "b"))

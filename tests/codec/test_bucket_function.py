@@ -63,7 +63,7 @@ def test_hashes_and_buckets_are_those_of_java(type_texts, row, java_hash, b4, b1
 
 
 @given(typed_rows(atomic_types, max_rows=6))
-def test_column_hashes_are_the_murmur_of_the_rows_bytes(typed):
+def test_column_hashes_are_murmur_of_rows_bytes(typed):
     types, rows = typed
     expected = [row_hash(row_bytes(row, types)) for row in rows]
     assert row_hashes(arrow_columns(types, rows), types).tolist() == expected
@@ -78,7 +78,7 @@ def test_texts_of_many_lengths_in_several_columns_keep_their_rows(rows):
 
 
 @given(typed_rows(atomic_types, max_rows=8), st.integers(1, 2**31 - 1), st.data())
-def test_chunks_slices_and_dictionaries_change_nothing(typed, buckets, data):
+def test_chunks_slices_and_dictionaries_hash_same(typed, buckets, data):
     types, rows = typed
     columns = arrow_columns(types, rows)
     expected = bucket_numbers(columns, types, buckets)
@@ -94,7 +94,7 @@ def test_chunks_slices_and_dictionaries_change_nothing(typed, buckets, data):
     assert expected.tolist() == [bucket_of(row, types, buckets) for row in rows]
 
 
-def test_a_chunked_dictionary_with_different_dictionaries_and_nulls():
+def test_chunked_dictionaries_with_nulls_hash_same():
     types = types_of(["STRING"])
     first, second = pa.array(["a", None, "b"]), pa.array(["b", "c", None])
     chunked = pa.chunked_array([first.dictionary_encode(), second.dictionary_encode()])
@@ -102,7 +102,7 @@ def test_a_chunked_dictionary_with_different_dictionaries_and_nulls():
     assert bucket_numbers([chunked], types, 1000).tolist() == expected
 
 
-def test_other_arrow_widths_of_the_declared_type_change_nothing():
+def test_other_arrow_widths_hash_same():
     types = types_of(["STRING", "INT", "TIMESTAMP(3)"])
     plain: list[Any] = [
         pa.array(["abc"]),
@@ -118,7 +118,7 @@ def test_other_arrow_widths_of_the_declared_type_change_nothing():
 
 
 @pytest.mark.parametrize("function", BucketFunctionType)
-def test_a_value_that_does_not_fit_its_type_has_no_bucket(function):
+def test_unfit_value_has_no_bucket(function):
     with pytest.raises(InvalidInputError):
         bucket_of([2**31], types_of(["INT"]), 4, function)
     with pytest.raises(InvalidInputError, match="INT cannot be int64"):
@@ -129,7 +129,7 @@ def test_no_rows_have_no_buckets():
     assert len(bucket_numbers([pa.array([], pa.int64())], types_of(["BIGINT"]), 4)) == 0
 
 
-def test_more_rows_than_one_slice_keep_their_order():
+def test_many_slices_keep_row_order():
     values = np.arange(100_000) * 7919
     found = bucket_numbers([pa.array(values)], types_of(["BIGINT"]), 16)
     for position in (0, 1, 32_767, 32_768, 99_999):
@@ -174,12 +174,12 @@ def unscaled_decimal(number, scale):
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1), st.integers(1, 1000))
-def test_mod_is_the_floor_modulus(values, buckets):
+def test_mod_is_floor_modulus(values, buckets):
     found = bucket_numbers([pa.array(values, pa.int64())], types_of(["BIGINT"]), buckets, MOD)
     assert found.tolist() == [value % buckets for value in values]
 
 
-def test_zero_and_minus_zero_share_a_hive_bucket():
+def test_zero_and_minus_zero_share_hive_bucket():
     first, second = bucket_numbers([pa.array([0.0, -0.0])], types_of(["DOUBLE"]), 1000, HIVE)
     assert first == second
 
@@ -200,7 +200,7 @@ def test_impossible_bucketings_are_refused(type_texts, buckets, function):
         bucket_numbers(arrow_columns(types, [(None,) * len(types)]), types, buckets, function)
 
 
-def test_hive_does_not_hash_timestamps_and_nothing_hashes_arrays():
+def test_hive_refuses_timestamps_and_arrays():
     with pytest.raises(UnsupportedFeatureError):
         bucket_of([0], types_of(["TIMESTAMP(3)"]), 4, HIVE)
     array_type = parse_type("ARRAY<INT>")

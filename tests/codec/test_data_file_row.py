@@ -9,13 +9,13 @@ from tests.testkit.codec_strategies import check_damage, data_files, longs
 
 
 @given(data_files, st.none() | st.lists(longs, max_size=3).map(tuple))
-def test_every_file_survives(file, sequences):
+def test_data_file_rows_round_trip(file, sequences):
     file = file._replace(column_sequences=sequences)
     assert file_from_row(file_to_row(file)) == file
 
 
 @pytest.mark.parametrize("arity", [15, 16, 17, 18, 19])
-def test_fields_a_shorter_row_lacks_are_none(arity):
+def test_missing_fields_of_shorter_row_are_none(arity):
     file = data_file(first_row_id=7, write_cols=("a",), value_stats_cols=("a",), external_path="p")
     values = row_values(file_to_row(file), FILE_ROW_TYPES)
     found = file_from_row(row_bytes(values[:arity], FILE_ROW_TYPES[:arity]), arity)
@@ -28,5 +28,5 @@ def test_fields_a_shorter_row_lacks_are_none(arity):
 
 
 @given(data_files, st.data())
-def test_a_damaged_byte_is_never_an_unexpected_error(file, data):
+def test_damaged_byte_raises_typed_error(file, data):
     check_damage(data, file_to_row(file), file_from_row)

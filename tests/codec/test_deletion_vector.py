@@ -37,7 +37,7 @@ def positions_of(vector: DeletionVector, stop: int = 2**62) -> set[int]:
     [(OF_JAVA_32, {4}, False, 22), (OF_JAVA_64, {5, 7}, True, 44)],
     ids=["32 bits", "64 bits"],
 )
-def test_the_bytes_are_those_of_java(text, positions, bitmap64, length):
+def test_bytes_are_those_of_java(text, positions, bitmap64, length):
     data = bytes.fromhex(text)
     vectors = {"data-1.parquet": DeletionVector.of(positions)}
     written, (meta,) = write_index_file(vectors, bitmap64=bitmap64)
@@ -47,13 +47,13 @@ def test_the_bytes_are_those_of_java(text, positions, bitmap64, length):
     assert positions_of(decode_vector(data[1:], "f", length=length)) == positions
 
 
-def test_an_index_file_without_vectors_is_one_byte():
+def test_index_file_without_vectors_is_one_byte():
     assert write_index_file({}) == (b"\x01", ())
 
 
 @given(SMALL, st.booleans())
 @example({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, False)
-def test_a_vector_survives(positions, bitmap64):
+def test_vector_round_trips(positions, bitmap64):
     vector = DeletionVector.of(positions)
     found = decode_vector(encode_vector(vector, bitmap64=bitmap64), "f")
     assert positions_of(found) == positions
@@ -64,7 +64,7 @@ def test_a_vector_survives(positions, bitmap64):
 @given(LARGE)
 @example({2**32 - 1})
 @example({2**32, 3 * 2**32 + 5})
-def test_positions_beyond_32_bits_survive_in_64_bits(positions):
+def test_positions_beyond_32_bits_round_trip(positions):
     vector = DeletionVector.of(positions)
     assert positions_of(decode_vector(encode_vector(vector, bitmap64=True), "f")) == positions
     if max(positions, default=0) >= 2**32:
@@ -74,13 +74,13 @@ def test_positions_beyond_32_bits_survive_in_64_bits(positions):
 
 @given(LARGE | SMALL, st.integers(0, 2**33), st.integers(0, 2**20))
 @example({5, 6, 7}, 6, 1)
-def test_a_range_shows_the_positions_inside_it(positions, start, length):
+def test_range_returns_its_positions(positions, start, length):
     found = DeletionVector.of(positions).positions(start, start + length)
     assert found.tolist() == sorted(p for p in positions if start <= p < start + length)
 
 
 @given(st.dictionaries(st.text(min_size=1), SMALL, max_size=4), st.booleans())
-def test_every_vector_of_an_index_file_is_at_the_offset_in_its_meta(vectors, bitmap64):
+def test_index_vectors_are_at_their_offsets(vectors, bitmap64):
     written, metas = write_index_file(
         {name: DeletionVector.of(positions) for name, positions in vectors.items()},
         bitmap64=bitmap64,
@@ -92,7 +92,7 @@ def test_every_vector_of_an_index_file_is_at_the_offset_in_its_meta(vectors, bit
 
 
 @given(SMALL, st.booleans(), st.data())
-def test_a_damaged_vector_is_never_taken_for_another(positions, bitmap64, data):
+def test_damaged_vector_is_refused(positions, bitmap64, data):
     whole = bytearray(encode_vector(DeletionVector.of(positions), bitmap64=bitmap64))
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
@@ -103,14 +103,14 @@ def test_a_damaged_vector_is_never_taken_for_another(positions, bitmap64, data):
         assert caught.value.kind == "deletion-vector"
 
 
-def test_a_length_that_is_not_the_metadatas_is_refused():
+def test_length_unlike_metadata_is_refused():
     with pytest.raises(FormatError, match="it has 23 bytes by the table"):
         decode_vector(bytes.fromhex(OF_JAVA_32)[1:], "f", length=23)
     with pytest.raises(FormatError, match="it has 36 bytes by the table"):
         decode_vector(bytes.fromhex(OF_JAVA_64)[1:], "f", length=36)
 
 
-def test_an_unknown_magic_is_named():
+def test_unknown_magic_is_named():
     data = bytearray(bytes.fromhex(OF_JAVA_32)[1:])
     data[4] = 0
     with pytest.raises(FormatError, match="unknown magic 0043f2d0"):

@@ -86,7 +86,7 @@ def leaves(literals):
 
 
 @given(st.data(), TYPE_TEXTS, st.sampled_from(sorted(BUILDERS)))
-def test_no_index_leaves_out_a_row_that_passes(data, type_text, kind):
+def test_no_index_leaves_out_row_that_passes(data, type_text, kind):
     field = field_of(type_text)
     if not BUILDERS[kind][0](field.type):
         return
@@ -109,7 +109,7 @@ def test_no_index_leaves_out_a_row_that_passes(data, type_text, kind):
         assert set(found) == wanted
 
 
-def test_zeros_of_both_signs_and_nan_are_found_as_they_compare():
+def test_index_finds_signed_zeros_and_nan():
     column = pa.array([0.0, -0.0, float("nan"), 1.0, None])
     field = field_of("DOUBLE")
     for kind in ("bitmap", "bitmap 1"):
@@ -130,7 +130,7 @@ def test_zeros_of_both_signs_and_nan_are_found_as_they_compare():
 
 
 @pytest.mark.parametrize("kind", ["bitmap", "bitmap 1"])
-def test_a_bitmap_of_many_values_finds_each(kind):
+def test_bitmap_finds_each_of_many_values(kind):
     texts = [f"value {number % 700}" for number in range(2000)]
     field = field_of("STRING")
     index = index_of(kind, field, pa.array(texts))
@@ -151,7 +151,7 @@ def test_bloom_filter_rules_out_absent_values():
     assert sum(may_hold(data, f"other-{number}", type_) for number in range(2000)) < 60
 
 
-def test_a_bloom_filter_has_the_size_java_gives_it():
+def test_bloom_filter_has_size_java_gives_it():
     assert len(BloomBuilder(data_type=parse_type("INT")).finish()) == 599_071
 
 
@@ -166,12 +166,12 @@ def test_xxhash64_of_known_texts():
 
 
 @given(st.lists(st.binary(max_size=90), max_size=6))
-def test_xxhash64_of_a_value_does_not_depend_on_its_neighbours(values):
+def test_xxhash64_of_value_does_not_depend_on_its_neighbours(values):
     together = xxhash64(pa.array(values, pa.binary())).tolist()
     assert together == [int(xxhash64(pa.array([value], pa.binary()))[0]) for value in values]
 
 
-def test_indexes_of_unknown_types_say_nothing():
+def test_unknown_index_types_rule_nothing_out():
     index = encode_file_index({"c": {"range-bitmap": b"\x01\x02"}})
     field = field_of("INT")
     assert passing_rows(index, pred.equal("c", 1), {"c": field}, "f") is None
@@ -179,7 +179,7 @@ def test_indexes_of_unknown_types_say_nothing():
 
 
 @pytest.mark.parametrize("kind", sorted(BUILDERS))
-def test_a_damaged_index_is_named(kind):
+def test_damaged_index_is_named(kind):
     field = field_of("INT")
     index = index_of(kind, field, pa.array([1, 2, 2, None, -5, 2, None]))
     for length in range(len(index)):
@@ -191,7 +191,7 @@ def test_a_damaged_index_is_named(kind):
 
 
 @given(st.data(), st.sampled_from(sorted(BUILDERS)), st.sampled_from(["INT", "STRING"]))
-def test_changed_bytes_are_refused_or_answered_but_never_crash(data, kind, type_text):
+def test_changed_bytes_do_not_crash(data, kind, type_text):
     field = field_of(type_text)
     if not BUILDERS[kind][0](field.type):
         return

@@ -64,7 +64,7 @@ ENTRIES = st.builds(
 
 
 @given(st.lists(ENTRIES))
-def test_entries_survive(entries):
+def test_entries_round_trip(entries):
     assert read_index_manifest(write_index_manifest(entries), "m") == entries
 
 
@@ -73,7 +73,7 @@ def entry(name, kind=manifest.FileKind.ADD):
     return manifest.IndexManifestEntry(kind=kind, partition=b"", bucket=0, file=file)
 
 
-def test_a_deleted_index_file_is_not_live():
+def test_deleted_index_file_is_not_live():
     entries = [entry("a"), entry("b"), entry("a", manifest.FileKind.DELETE)]
     assert manifest.live_index_entries(entries) == [entry("b")]
 
@@ -100,7 +100,7 @@ BASE = {
 }
 
 
-def test_a_record_of_before_deletion_vectors_is_read():
+def test_record_older_than_deletion_vectors_is_read():
     (found,) = read_index_manifest(old_manifest(BASE), "m")
     assert found.file == manifest.IndexFileMeta(
         index_type="HASH", file_name="index-1", file_size=8, row_count=2
@@ -114,14 +114,14 @@ def test_another_version_is_refused():
     assert caught.value.kind == "manifest-version"
 
 
-def test_a_record_without_its_file_is_named():
+def test_record_without_its_file_is_named():
     short = {key: value for key, value in BASE.items() if key != "_FILE_NAME"}
     with pytest.raises(FormatError, match="m: a manifest record is damaged"):
         read_index_manifest(old_manifest(short), "m")
 
 
 @pytest.mark.skipif(not TABLES.exists(), reason="needs ../shared/tables, written by Java Paimon")
-def test_index_manifests_of_java_survive_in_every_format():
+def test_java_index_manifests_round_trip_in_every_format():
     paths = sorted(TABLES.glob("**/manifest/index-manifest-*"))
     for path in paths:
         entries = read_index_manifest(path.read_bytes(), str(path))

@@ -8,7 +8,7 @@ from tests.testkit.codec_strategies import longs
 
 
 @given(st.text())
-def test_every_text_survives_modified_utf8(text):
+def test_texts_round_trip_modified_utf8(text):
     assert java_stream.decode_modified_utf8(java_stream.encode_modified_utf8(text)) == text
 
 
@@ -48,12 +48,12 @@ def test_numbers_are_big_endian():
     assert out.to_bytes().hex() == "00000001" + "fffffffffffffffe"
 
 
-def test_a_text_of_more_than_65535_bytes_is_refused():
+def test_text_of_more_than_65535_bytes_is_refused():
     with pytest.raises(InvalidInputError):
         java_stream.DataOutput().write_utf("ä" * 40_000)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\0\0", b"\0\0\0\5abc", b"\xff\xff\xff\xff"])
-def test_a_length_beyond_the_end_is_damage(data):
+def test_length_beyond_end_is_refused(data):
     with pytest.raises(FormatError):
         java_stream.DataInput(data).read_bytes()

@@ -61,14 +61,14 @@ def test_schemas_keep_every_member(path):
 
 
 @pytest.mark.parametrize("path", manifests())
-def test_manifests_survive(path):
+def test_java_manifests_round_trip(path):
     entries = manifest_avro.read_manifest(path.read_bytes(), str(path))
     assert entries
     assert manifest_avro.read_manifest(manifest_avro.write_manifest(entries), str(path)) == entries
 
 
 @pytest.mark.parametrize("path", cases_of("manifest/manifest-list-*"))
-def test_manifest_lists_survive_and_name_files_of_the_size_they_say(path):
+def test_java_manifest_lists_round_trip_with_file_sizes(path):
     metas = manifest_avro.read_manifest_list(path.read_bytes(), str(path))
     assert (
         manifest_avro.read_manifest_list(manifest_avro.write_manifest_list(metas), str(path))
@@ -80,7 +80,7 @@ def test_manifest_lists_survive_and_name_files_of_the_size_they_say(path):
             assert manifest.stat().st_size == meta.file_size
 
 
-def test_a_newer_java_writes_the_very_schemas_we_write():
+def test_schemas_equal_those_of_newer_java():
     def written_with(cases, schema):
         return sum(schema.text in case.values[0].read_bytes() for case in cases)
 
@@ -91,7 +91,7 @@ def test_a_newer_java_writes_the_very_schemas_we_write():
 
 
 @pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))
-def test_partitions_keys_and_statistics_have_the_bytes_we_give_them(root):
+def test_partitions_keys_and_statistics_have_our_bytes(root):
     schemas = newest_schemas(root)
     for path in (root / "manifest").glob("manifest-*"):
         if path.name.startswith("manifest-list"):
@@ -130,7 +130,7 @@ def has_reserving_null(values, types):
 
 
 @pytest.mark.parametrize("root", UNBRANCHED, ids=lambda root: str(root.relative_to(TABLES)))
-def test_rows_lie_in_the_bucket_their_key_hashes_to(root):
+def test_rows_are_in_bucket_of_their_key_hash(root):
     schemas = newest_schemas(root)
     for path in (root / "manifest").glob("manifest-*"):
         if path.name.startswith("manifest-list"):
@@ -153,7 +153,7 @@ def test_rows_lie_in_the_bucket_their_key_hashes_to(root):
 
 
 @given(st.data())
-def test_a_damaged_manifest_of_java_is_never_an_unexpected_error(data):
+def test_damaged_java_manifest_raises_typed_error(data):
     path = data.draw(st.sampled_from([case.values[0] for case in manifests()][::9]))
     whole = path.read_bytes()
     if whole.startswith(MAGIC):  # damage inside ORC is found, or not, by the ORC library

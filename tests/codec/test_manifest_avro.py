@@ -51,12 +51,12 @@ RECORDS = list(read_container(write_manifest([entry(), entry(bucket=1)]), "m"))
 
 
 @given(st.lists(entries, max_size=4))
-def test_every_entry_survives(items):
+def test_manifest_entries_round_trip(items):
     assert read_manifest(write_manifest(items), "manifest-0") == items
 
 
 @given(st.lists(metas, max_size=4))
-def test_every_manifest_meta_survives(items):
+def test_manifest_metas_round_trip(items):
     assert read_manifest_list(write_manifest_list(items), "manifest-list-0") == items
 
 
@@ -84,7 +84,7 @@ NEW_IN_FILES = (
 OLD_FILE = data_file(delete_row_count=None, file_source=None)
 
 
-def test_fields_that_old_versions_did_not_write_are_none():
+def test_fields_missing_in_old_versions_are_none():
     old = without(json.loads(MANIFEST_SCHEMA.text), *NEW_IN_FILES)
     data = write_container(RecordSchema.of(json.dumps(old).encode()), RECORDS[:1])
     assert read_manifest(data, "m") == [entry(file=OLD_FILE)]
@@ -126,27 +126,27 @@ def test_fields_of_newer_versions_are_skipped():
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_an_unknown_record_version_is_refused(version):
+def test_unknown_record_version_is_refused(version):
     data = write_container(MANIFEST_SCHEMA, [{**RECORDS[0], "_VERSION": version}])
     with pytest.raises(FormatError, match=f"/t/manifest-1.*version {version}") as refused:
         read_manifest(data, "/t/manifest-1")
     assert refused.value.kind == "manifest-version"
 
 
-def test_keep_sees_the_raw_record_and_drops_entries():
+def test_keep_filters_raw_records():
     data = write_manifest([entry(bucket=bucket) for bucket in range(4)])
     kept = read_manifest(data, "m", keep=lambda _kind, _partition, bucket, _total: bucket == 2)
     assert kept == [entry(bucket=2)]
 
 
-def test_a_field_that_must_be_there_is_missed_by_name():
+def test_missing_required_field_is_named():
     schema = without(json.loads(MANIFEST_SCHEMA.text), "_SCHEMA_ID")
     data = write_container(RecordSchema.of(json.dumps(schema).encode()), RECORDS)
     with pytest.raises(FormatError, match=r"/t/manifest-1.*_SCHEMA_ID"):
         read_manifest(data, "/t/manifest-1")
 
 
-def test_a_manifest_cut_anywhere_names_itself():
+def test_truncated_manifest_is_named():
     data = write_manifest([entry()])
     header = data.index(data[-16:]) + 16
     for length in range(len(data)):
@@ -196,7 +196,7 @@ def test_orc_and_parquet_manifests_of_old_tables_are_read(write):
         read_manifest(half, "/t/manifest-1")
 
 
-def test_the_newest_java_readers_find_the_fields_in_their_order():
+def test_fields_are_in_order_of_newest_java_reader():
     manifest, manifest_list = (
         json.loads(schema.text) for schema in (MANIFEST_SCHEMA, MANIFEST_LIST_SCHEMA)
     )
@@ -219,6 +219,6 @@ def test_the_newest_java_readers_find_the_fields_in_their_order():
     ]
 
 
-def test_a_file_of_all_defaults_survives():
+def test_file_of_defaults_round_trips():
     file = DataFileMeta(file_name="a", file_size=1, row_count=1, schema_id=0)
     assert read_manifest(write_manifest([entry(file=file)]), "m") == [entry(file=file)]

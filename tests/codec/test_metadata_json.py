@@ -68,7 +68,7 @@ def parse_schema(members):
     return schema_from_json(json.dumps(members).encode(), "/t/schema/schema-2")
 
 
-def test_a_snapshot_of_java_is_read_and_written_with_all_its_members():
+def test_snapshot_of_java_is_read_and_written_with_all_its_members():
     parsed = parse_snapshot(JAVA_SNAPSHOT)
     assert parsed.commit_identifier == 2**63 - 1
     assert parsed.watermark == -(2**63)
@@ -92,7 +92,7 @@ def test_a_snapshot_of_java_is_read_and_written_with_all_its_members():
         ),
     )
 )
-def test_every_snapshot_survives(value):
+def test_snapshots_round_trip(value):
     assert snapshot_from_json(snapshot_to_json(value), "snapshot-1") == value
 
 
@@ -103,7 +103,7 @@ def test_nulls_are_never_written():
 @pytest.mark.parametrize(
     "key", ["id", "schemaId", "baseManifestList", "commitUser", "commitKind", "totalRecordCount"]
 )
-def test_a_missing_member_is_named_with_its_file(key):
+def test_missing_member_is_named_with_its_file(key):
     members = {name: value for name, value in JAVA_SNAPSHOT.items() if name != key}
     with pytest.raises(FormatError, match=rf"/t/snapshot/snapshot-1.*{key}"):
         parse_snapshot(members)
@@ -129,7 +129,7 @@ def test_a_missing_member_is_named_with_its_file(key):
         ("version", "3"),
     ],
 )
-def test_a_member_of_another_type_is_named_with_its_file(key, value):
+def test_member_of_another_type_is_named_with_its_file(key, value):
     with pytest.raises(FormatError, match=rf"/t/snapshot/snapshot-1.*{key}"):
         parse_snapshot({**JAVA_SNAPSHOT, key: value})
 
@@ -137,7 +137,7 @@ def test_a_member_of_another_type_is_named_with_its_file(key, value):
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b"\xff\xfe\xfd", b"1", b'{"id":1}', b"[" * 9999]
 )
-def test_invalid_metadata_names_the_file(data):
+def test_invalid_metadata_names_file(data):
     with pytest.raises(FormatError, match="snapshot-7"):
         snapshot_from_json(data, "snapshot-7")
     with pytest.raises(FormatError, match="schema-7"):
@@ -155,13 +155,13 @@ def test_statistics_are_written_without_unknown_values():
     )
 
 
-def test_a_schema_of_java_is_read_and_written_with_all_its_members():
+def test_schema_of_java_is_read_and_written_with_all_its_members():
     parsed = parse_schema({**JAVA_SCHEMA, "later": {"a": [1, None]}})
     assert parsed.fields[1].default_value == "…"
     assert json.loads(schema_to_json(parsed)) == {**JAVA_SCHEMA, "later": {"a": [1, None]}}
 
 
-def test_a_schema_without_comment_writes_none():
+def test_schema_without_comment_writes_none():
     schema = table_schema({"id": "INT"})
     assert schema.comment is None
     assert "comment" not in json.loads(schema_to_json(schema))
@@ -191,13 +191,13 @@ def test_defaults_of_old_schema_versions_become_options():
         [{"id": "x", "name": "a", "type": "INT"}],
     ],
 )
-def test_damaged_fields_name_the_file(fields):
+def test_damaged_fields_name_file(fields):
     with pytest.raises(FormatError, match="/t/schema/schema-2"):
         parse_schema({**JAVA_SCHEMA, "fields": fields})
 
 
 @given(st.data())
-def test_damaged_bytes_are_never_an_unexpected_error(data):
+def test_damaged_bytes_raise_typed_error(data):
     whole = json.dumps(data.draw(st.sampled_from([JAVA_SNAPSHOT, JAVA_SCHEMA]))).encode()
     at = data.draw(st.integers(0, len(whole) - 1))
     damaged = whole[:at] + data.draw(st.binary(max_size=2)) + whole[at + 1 :]

@@ -12,7 +12,7 @@ NUMBERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint
 
 
 @given(st.sampled_from([*NUMBERS, "float32", "float64", "bool"]), st.data())
-def test_values_come_back_from_any_slice(name, data):
+def test_values_round_trip_from_any_slice(name, data):
     values = np.array(data.draw(st.lists(st.integers(0, 1), max_size=40)), dtype=name)
     start = data.draw(st.integers(0, len(values)))
     column = from_numpy(values).slice(start)
@@ -26,7 +26,7 @@ def test_numbers_share_their_memory():
     assert np.shares_memory(to_numpy(from_numpy(values)), values)
 
 
-def test_every_second_number_is_copied_in_order():
+def test_strided_numbers_are_copied_in_order():
     assert from_numpy(np.arange(6)[::2]).to_pylist() == [0, 2, 4]
 
 

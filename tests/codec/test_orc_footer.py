@@ -42,7 +42,7 @@ def _footer(data):
 
 
 @pytest.mark.parametrize("codec", _CODECS)
-def test_rows_nulls_and_bounds_of_the_columns_that_have_an_order(codec):
+def test_footer_has_rows_nulls_and_bounds(codec):
     footer = _footer(_orc(_TABLE, codec))
     assert footer.row_count == 3
     found = {name: (c.value_count, c.minimum, c.maximum) for name, c in footer.columns.items()}
@@ -59,7 +59,7 @@ def test_rows_nulls_and_bounds_of_the_columns_that_have_an_order(codec):
 
 @settings(max_examples=often(15))
 @given(st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=1))
-def test_the_bounds_of_integers_are_exact(numbers):
+def test_bounds_of_integers_are_exact(numbers):
     column = _footer(_orc(pa.table({"n": pa.array(numbers, pa.int64())}))).columns["n"]
     known = [number for number in numbers if number is not None]
     assert column.value_count == len(known)
@@ -68,7 +68,7 @@ def test_the_bounds_of_integers_are_exact(numbers):
 
 @settings(max_examples=often(24))
 @given(st.data())
-def test_damaged_footers_are_an_error_of_ours(data):
+def test_damaged_footer_raises_typed_error(data):
     good = _orc(_TABLE)
     cut = data.draw(st.integers(0, len(good) - 1))
     bad = bytearray(good)
@@ -79,13 +79,13 @@ def test_damaged_footers_are_an_error_of_ours(data):
             _footer(damaged)
 
 
-def test_an_error_names_the_file():
+def test_error_names_file():
     with pytest.raises(FormatError, match=r"a\.orc"):
         _footer(b"ORC")
 
 
 @pytest.mark.parametrize("size", [1, 40, 5000, 1 << 18])
-def test_chunks_of_lz4_end_where_they_did_though_they_do_not_say(size):
+def test_lz4_chunks_end_without_stored_length(size):
     plain = (b"ab" * size)[:size]
     chunk = bytes(pa.Codec("lz4_raw").compress(plain))
     mark = (len(chunk) << 1).to_bytes(3, "little")
@@ -176,7 +176,7 @@ def test_damaged_streams_are_named() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 4, 9, 600])
 @pytest.mark.parametrize("steps", [0, 1_000])
-def test_negative_nanoseconds_of_the_writer_in_cpp_are_read(count: int, steps: int) -> None:
+def test_negative_nanoseconds_of_writer_in_cpp_are_read(count: int, steps: int) -> None:
     """Before 1970 it cuts toward zero, and leaves the sign to the fraction."""
     values: list[int | None] = [-62_135_596_800_000_000 + 999_000 + n * steps for n in range(count)]
     assert decode(orc_bytes(values)) == values

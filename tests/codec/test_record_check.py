@@ -28,7 +28,7 @@ def lines(records: list[object], *, ascii_only: bool) -> bytes:
 
 
 @given(st.lists(_OBJECTS, max_size=5), st.integers(1, 9), st.booleans())
-def test_objects_pass_unchanged_wherever_blocks_end(records, size, ascii_only):
+def test_objects_pass_unchanged_across_blocks(records, size, ascii_only):
     data = lines(records, ascii_only=ascii_only)
     assert b"".join(checked_records(pieces(data, size), is_lines=True)) == data
 
@@ -57,7 +57,7 @@ def test_depth_is_limited_outside_of_texts(levels, is_list, size):
 
 
 @given(st.lists(_OBJECTS, min_size=1, max_size=3), st.integers(1, 9), st.data())
-def test_bytes_that_are_no_utf8_are_refused(records, size, data):
+def test_invalid_utf8_is_refused(records, size, data):
     text = lines([*records, {"v": "ü"}], ascii_only=False)
     place = data.draw(st.integers(0, len(text)))
     text = (
@@ -69,7 +69,7 @@ def test_bytes_that_are_no_utf8_are_refused(records, size, data):
         list(checked_records(pieces(text, size)))
 
 
-def test_a_record_of_several_lines_is_refused_only_if_the_file_has_several_blocks(monkeypatch):
+def test_multiline_record_is_refused_in_several_blocks(monkeypatch):
     data = b'{"a":\nnull}\n' * 3
     monkeypatch.setattr(record_check, "BLOCK_BYTES", len(data))
     assert b"".join(checked_records([data], is_lines=True)) == data

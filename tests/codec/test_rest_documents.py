@@ -40,14 +40,14 @@ def vector(name):
 @pytest.mark.parametrize(
     "each", VECTORS, ids=[f"{number}-{v['structure']}" for number, v in enumerate(VECTORS)]
 )
-def test_a_document_is_read_and_written_as_java_does(each):
+def test_document_is_read_and_written_as_java_does(each):
     cls = getattr(bodies, each["structure"])
     read = cls.from_bytes(each["read"].encode())
     assert read.to_bytes().decode() == each["written"]
     assert cls.from_bytes(each["written"].encode()) == read
 
 
-def test_every_structure_that_java_has_is_held_to_it():
+def test_structures_equal_those_of_java():
     ours = {
         name
         for name, cls in vars(bodies).items()
@@ -93,7 +93,7 @@ def test_names_of_older_documents_are_read():
     ]
 
 
-def test_a_snapshot_may_lack_its_counts_and_a_wrapping():
+def test_snapshot_may_lack_its_counts_and_wrapping():
     bare = bodies.SnapshotResponse.from_json({"snapshot": SNAPSHOT, "recordCount": 3})
     wrapped = bodies.SnapshotResponse.from_json(
         {"snapshot": {"snapshot": SNAPSHOT, "recordCount": 3}}
@@ -105,7 +105,7 @@ def test_a_snapshot_may_lack_its_counts_and_a_wrapping():
     assert (snapshot.commit_identifier, snapshot.unknown) == (9, {"logOffsets": {"0": 1}})
 
 
-def test_an_absent_base_is_not_a_null_base():
+def test_absent_base_is_not_null_base():
     request = {"tableId": "u", "snapshot": SNAPSHOT, "statistics": []}
     assert bodies.CommitRequest.from_json(request).base_snapshot_uuid is UNSET
     with_null = bodies.CommitRequest.from_json({**request, "baseSnapshotUuid": None})
@@ -197,7 +197,7 @@ TABLE = {"name": "t", "path": "p", "schemaId": 1, "schema": {"fields": []}}
         ("schema", {"options": {"a": []}}, "Schema: member 'options' cannot be an object"),
     ],
 )
-def test_a_member_of_another_form_is_named_with_its_document(member, value, message):
+def test_member_of_another_form_is_named_with_its_document(member, value, message):
     data = json.dumps({**TABLE, member: value}).encode()
     with pytest.raises(FormatError, match=message):
         bodies.TableResponse.from_bytes(data)
@@ -209,7 +209,7 @@ def test_last_of_repeated_members_counts():
 
 
 @pytest.mark.parametrize("depth", [10, 300, 450, 600, 900, 5_000, 200_000])
-def test_types_inside_each_other_are_read_or_refused(depth):
+def test_nested_types_are_read_or_refused(depth):
     nested = '{"type":"ARRAY","element":' * depth + '"INT"' + "}" * depth
     fields = f'"fields":[{{"id":0,"name":"a","type":{nested}}}]'.encode()
     table = b'{"name":"t","path":"p","schemaId":1,"schema":{%s}}' % fields
@@ -231,7 +231,7 @@ JUNK = st.sampled_from(
 
 @settings(max_examples=500)
 @given(st.data())
-def test_a_document_with_other_members_is_refused_or_read_as_it_is_written(data):
+def test_document_with_unknown_members_is_refused_or_kept(data):
     each = data.draw(st.sampled_from(VECTORS))
     document = json.loads(each["read"])
     for _ in range(data.draw(st.integers(1, 3))):
@@ -251,14 +251,14 @@ def test_a_document_with_other_members_is_refused_or_read_as_it_is_written(data)
     assert cls.from_bytes(read.to_bytes()) == read
 
 
-def test_a_snapshot_names_no_file_elsewhere():
+def test_snapshot_names_no_foreign_file():
     with pytest.raises(FormatError, match="deltaManifestList"):
         bodies.VersionSnapshotResponse.from_json(
             {"snapshot": {**SNAPSHOT, "deltaManifestList": "../x"}}
         )
 
 
-def test_a_token_is_not_shown():
+def test_token_is_not_shown():
     assert "secret" not in repr(bodies.TokenResponse(token={"k": "secret"}, expires_at_millis=1))
 
 
@@ -284,12 +284,12 @@ _WRITTEN = [
 
 
 @pytest.mark.parametrize(("kind", "written"), _WRITTEN)
-def test_documents_are_written_as_they_were_read(kind, written):
+def test_documents_round_trip(kind, written):
     assert d.write_document(d.read_document(kind, written)) == written
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, _ in _WRITTEN[4:]))
-def test_documents_that_are_none_are_refused(kind):
+def test_invalid_documents_are_refused(kind):
     for other in (None, 3, "a", [], [{}]):
         with pytest.raises(PaimonError):
             d.read_document(kind, other)
@@ -421,14 +421,14 @@ _METADATA_PAGE = {
 
 
 @pytest.mark.parametrize("name", _METADATA_PAGE)
-def test_structures_of_the_metadata_page_are_read_and_written(name):
+def test_structures_of_metadata_page_are_read_and_written(name):
     kind, document = _METADATA_PAGE[name]
     value = d.read_document(kind, json.loads(json.dumps(document)))
     assert d.write_document(value) == document
     assert d.read_document(kind, d.write_document(value)) == value
 
 
-def test_the_page_lists_the_structures_with_their_classes():
+def test_page_lists_structures_with_their_classes():
     page = Path(__file__).parents[2].joinpath("docs", "rest-client.md").read_text(encoding="utf-8")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

@@ -14,7 +14,7 @@ numbers = st.builds(
 
 
 @given(st.sets(numbers, max_size=80), st.booleans())
-def test_numbers_survive(members, has_run):
+def test_numbers_round_trip(members, has_run):
     bitmap = BitMap64([*members, *(range(2**33, 2**33 + 70_000) if has_run else ())])
     assert read_java_bitmap64(write_java_bitmap64(bitmap)) == bitmap
 
@@ -26,19 +26,19 @@ def test_trees_of_every_width_are_read(branches, shift):
     assert read_java_bitmap64(write_java_bitmap64(bitmap)) == bitmap
 
 
-def test_many_values_of_a_container_are_bits():
+def test_many_values_of_container_are_bits():
     bitmap = BitMap64(range(0, 60_000, 3))
     data = write_java_bitmap64(bitmap)
     assert 8192 < len(data) < 8300
     assert read_java_bitmap64(data) == bitmap
 
 
-def test_an_empty_bitmap_is_a_zero():
+def test_empty_bitmap_is_one_zero():
     assert write_java_bitmap64(BitMap64()) == b"\0"
     assert read_java_bitmap64(b"\0") == BitMap64()
 
 
-def test_a_bitmap_cut_anywhere_is_refused():
+def test_truncated_bitmap_is_refused():
     data = write_java_bitmap64(BitMap64([1, 2**20, 2**40, *range(2**50, 2**50 + 5000)]))
     trailer = 16  # the number of containers, again
     for length in range(len(data) - trailer):

@@ -57,7 +57,7 @@ def test_every_format_gives_its_rows_in_order_and_no_foreign_metadata(tmp_path, 
 
 
 @pytest.mark.parametrize("row_format", [RowFormat.CSV, RowFormat.JSON])
-def test_texts_are_parsed_as_the_types_asked_for(tmp_path, row_format):
+def test_texts_are_parsed_as_requested_types(tmp_path, row_format):
     columns = pa.schema(
         {
             "day": pa.date32(),
@@ -85,7 +85,7 @@ def test_texts_are_parsed_as_the_types_asked_for(tmp_path, row_format):
     assert str(found["price"]) == "1.50"
 
 
-def test_a_json_member_that_only_later_rows_have_is_refused(tmp_path):
+def test_json_member_first_in_later_rows_is_refused(tmp_path):
     path = tmp_path / "rows.json"
     rows = [{"id": number} for number in range(400_000)]
     path.write_text("\n".join(map(json.dumps, [*rows, {"id": 1, "late": 2}])))
@@ -93,7 +93,7 @@ def test_a_json_member_that_only_later_rows_have_is_refused(tmp_path):
         read(path, RowFormat.JSON)
 
 
-def test_json_in_one_array_is_refused_and_the_way_out_named(tmp_path):
+def test_json_array_is_refused_with_way_out(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text('[{"id": 1}, {"id": 2}]')
     for columns in (None, pa.schema({"id": pa.int64()})):
@@ -102,7 +102,7 @@ def test_json_in_one_array_is_refused_and_the_way_out_named(tmp_path):
 
 
 @pytest.mark.parametrize("row_format", list(RowFormat))
-def test_a_damaged_file_is_named_in_one_line(tmp_path, row_format):
+def test_damaged_file_is_named_in_one_line(tmp_path, row_format):
     path = tmp_path / "damaged"
     path.write_bytes(b'\x00"{[' * 20 + b"\n1,2")
     with pytest.raises(FormatError, match="damaged") as caught:
@@ -111,7 +111,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, row_format):
     assert caught.value.kind == ("format" if row_format is RowFormat.JSON else "source-file")
 
 
-def test_damage_inside_a_page_is_found_by_its_checksum(tmp_path):
+def test_damage_inside_page_is_found_by_its_checksum(tmp_path):
     path = tmp_path / "pages.parquet"
     papq.write_table(ROWS, path, compression="none", use_dictionary=False, write_page_checksum=True)
     content = bytearray(path.read_bytes())
@@ -122,7 +122,7 @@ def test_damage_inside_a_page_is_found_by_its_checksum(tmp_path):
         read(path, RowFormat.PARQUET)
 
 
-def test_a_failing_storage_is_no_damaged_file(tmp_path):
+def test_storage_failure_is_not_reported_as_damage(tmp_path):
     with pytest.raises(StorageError, match="gone"), naming(str(tmp_path / "gone"), RowFormat.CSV):
         (tmp_path / "gone").read_bytes()
 
@@ -157,7 +157,7 @@ print("begun")
         ("json", '{"id": 1}\n', '{"id": "x"}\n'),
     ],
 )
-def test_a_process_ends_while_a_file_is_read_ahead(row_format, first, line):
+def test_process_ends_during_read_ahead(row_format, first, line):
     """Arrow's threads read ahead: a read that ends after the interpreter aborts or hangs."""
     child = subprocess.run(
         [sys.executable, "-c", _ENDS, row_format, first, line],

@@ -91,12 +91,12 @@ def test_other_versions_are_refused_by_number(version):
 
 
 @pytest.mark.parametrize("version", [3, 5, 7, 8, 9])
-def test_messages_taken_for_another_version_are_not_misread(version):
+def test_messages_of_another_version_are_not_misread(version):
     with pytest.raises(FormatError):
         load_java_messages(dump_java_messages([MESSAGE]), version)
 
 
-def test_cut_messages_and_bytes_behind_them_are_refused():
+def test_truncated_messages_and_trailing_bytes_are_refused():
     data = dump_java_messages([MESSAGE])
     for length in range(0, len(data), 7):
         with pytest.raises(FormatError):
@@ -105,7 +105,7 @@ def test_cut_messages_and_bytes_behind_them_are_refused():
         load_java_messages(data + b"\0", JAVA_MESSAGE_VERSION)
 
 
-def test_before_version_10_index_files_belong_to_the_compaction_if_there_is_one():
+def test_index_files_before_version_10_belong_to_compaction():
     index = index_to_row(VECTORS, IndexRowLayout(6))
     for compacts in (False, True):
         out = DataOutput()
@@ -142,7 +142,7 @@ def java_messages():
 
 
 @pytest.mark.parametrize("path", list(java_messages()))
-def test_java_committed_the_files_its_messages_name(path):
+def test_java_committed_files_its_messages_name(path):
     data, readings = path.read_bytes(), []
     for version in range(3, JAVA_MESSAGE_VERSION + 1):
         try:

@@ -42,7 +42,7 @@ ROWS = st.lists(
 
 
 @given(parts=st.lists(ROWS, min_size=1, max_size=3))
-def test_bounds_of_parts_have_the_predicate_of_the_whole(parts):
+def test_predicate_of_parts_equals_whole(parts):
     on = on_of(NAMES)
     whole = pa.concat_tables(map(rows_of, parts))
     bounds = pa.concat_tables(on.bounds(rows_of(part)) for part in parts)
@@ -64,7 +64,7 @@ def _sort_literals(predicate):
             return predicate
 
 
-def test_many_values_of_a_partition_column_become_a_range():
+def test_many_values_of_partition_column_become_range():
     on = on_of(["p"])
     whole = pa.table({"p": pa.array(range(1600), pa.int32())})
     halves = [whole.slice(0, 800), whole.slice(800)]
@@ -73,7 +73,7 @@ def test_many_values_of_a_partition_column_become_a_range():
     assert on.predicate(on.bounds(whole)) == on.predicate(whole)
 
 
-def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
+def test_keys_are_equal_exactly_where_values_are():
     columns = {
         "flag": "BOOLEAN", "day": "DATE", "at": "TIMESTAMP(9)", "time": "TIME(3)",
         "price": "DECIMAL(10, 2)", "raw": "BYTES", "name": "STRING",
@@ -99,7 +99,7 @@ def test_keys_are_numbers_or_bytes_and_equal_where_values_are():
         (["nix"], ["nix"], "column-not-found"),
     ],
 )
-def test_columns_that_are_refused(on, source, kind):
+def test_unsupported_columns_are_refused(on, source, kind):
     with pytest.raises((InvalidInputError, NotFoundError)) as caught:
         MergeOn.of("db.t", table_schema(COLUMNS), on, source)
     assert caught.value.kind == kind

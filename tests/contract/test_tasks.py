@@ -133,11 +133,11 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES)
-def test_values_come_back_as_they_were(value):
+def test_values_round_trip(value):
     assert load(type(value), dump(value)) == value
 
 
-def test_bytes_of_a_task():
+def test_task_has_golden_bytes():
     assert COMPACTION.input_bytes == 2070
     assert CHANGE_TASK.input_bytes == 2000
 
@@ -154,7 +154,7 @@ def test_other_bytes_are_refused():
         load(write_tasks.RowChange, dump(write_tasks.RowChangeResult()))
 
 
-def test_footers_come_back_and_share_their_columns():
+def test_footers_round_trip_and_share_columns():
     columns = (
         FileColumn(name="ä", type_text="INT"),
         FileColumn(name="b", type_text="x", may_be_null=False),
@@ -174,7 +174,7 @@ def test_footers_come_back_and_share_their_columns():
         report_tasks.load_footers(data[:-3])
 
 
-def test_a_write_context_has_all_that_a_writer_must_know_of_indexes():
+def test_write_context_has_index_options():
     file = IndexFileMeta(index_type=HASH_INDEX, file_name="index-1", file_size=8, row_count=2)
     state = HashIndexState(partition=b"\x00\x01", bucket=3, path="/t/index/index-1", file=file)
     keys = split(data_file(), partition=b"\x00", total_buckets=-1, raw_convertible=True)

@@ -112,11 +112,11 @@ def exact(value):
 
 
 @given(splits)
-def test_every_split_survives(split):
+def test_splits_round_trip(split):
     assert wire.load_split(wire.dump_split(split)) == split
 
 
-def test_a_split_starts_with_the_bytes_java_gives_it():
+def test_split_starts_with_bytes_java_gives_it():
     split = DataSplit(
         snapshot_id=2,
         partition=EMPTY_ROW,
@@ -186,7 +186,7 @@ def test_older_versions_are_read(version):
     assert found.bucket_path == "/b"
 
 
-def test_a_split_may_be_the_difference_between_two_states():
+def test_split_of_two_states_round_trips():
     before = (data_file(file_name="old-0.parquet"), data_file(file_name="old-1.parquet"))
     vectors = (DeletionFile(path="dv", offset=1, length=9, cardinality=2), None)
     split = replace(SPLIT, before_files=before, before_deletion_files=vectors)
@@ -205,7 +205,7 @@ def test_unreadable_version_is_refused_by_name():
         wire.load_split(b"SPLIT_V1" + bytes(40))
 
 
-def test_a_wrapped_split_of_pypaimon_is_read_and_its_version_written():
+def test_wrapped_split_of_pypaimon_is_read_and_its_version_written():
     """The splits of a data-evolution table, by pypaimon 2.1.0: SPLIT_V1 around version 9."""
     data = bytes.fromhex((GOLDEN / "split_v9_pypaimon_2_1_0.hex").read_text())
     (split,) = wire.load_splits(data)
@@ -219,12 +219,12 @@ def test_a_wrapped_split_of_pypaimon_is_read_and_its_version_written():
         wire.load_split(data[:15] + b"\3" + data[16:])
 
 
-def test_bytes_behind_a_split_are_damage():
+def test_trailing_bytes_of_split_are_refused():
     with pytest.raises(errors.FormatError, match="left behind"):
         wire.load_split(wire.dump_split(SPLIT) + b"\2")
 
 
-def test_a_split_cut_anywhere_is_damage():
+def test_truncated_split_is_refused():
     data = wire.dump_split(SPLIT)
     for length in range(len(data)):
         with pytest.raises(errors.FormatError):
@@ -232,7 +232,7 @@ def test_a_split_cut_anywhere_is_damage():
 
 
 @given(st.data())
-def test_a_damaged_byte_of_a_split_is_never_an_unexpected_error(data):
+def test_damaged_split_raises_typed_error(data):
     check_damage(data, wire.dump_split(SPLIT), wire.load_split)
 
 
@@ -249,7 +249,7 @@ def test_splits_of_java_are_read_and_their_file_rows_have_our_bytes(path):
 
 
 @given(st.none() | predicates)
-def test_every_read_context_survives(predicate):
+def test_read_contexts_round_trip(predicate):
     context = ReadContext(
         table="db.t",
         schema=SCHEMA,
@@ -267,7 +267,7 @@ def test_every_read_context_survives(predicate):
     st.lists(st.builds(BucketState, partition=st.binary(), bucket=ints, max_sequence_number=longs)),
     st.lists(st.tuples(st.binary(), ints)),
 )
-def test_every_write_context_survives(states, buckets):
+def test_write_contexts_round_trip(states, buckets):
     context = WriteContext(
         table="db.t",
         table_path="/w/db.db/t",
@@ -279,7 +279,7 @@ def test_every_write_context_survives(states, buckets):
     assert load(WriteContext, dump(context)) == context
 
 
-def test_the_partitions_a_writer_may_write_survive():
+def test_writable_partitions_round_trip():
     context = WriteContext(
         table="t", table_path="/t", schema=SCHEMA, partitions=pred.IsNull("a"), file_io=FILE_IO
     )
@@ -306,7 +306,7 @@ reports = st.builds(
 
 
 @given(st.builds(WriteResult, messages=st.lists(messages, max_size=2).map(tuple), report=reports))
-def test_every_write_result_survives(result):
+def test_write_results_round_trip(result):
     assert load(WriteResult, dump(result)) == result
 
 
@@ -319,13 +319,13 @@ def test_literals_keep_their_exact_types(predicate):
     assert exact(send(predicate)) == exact(predicate)
 
 
-def test_a_decimal_keeps_its_digits():
+def test_decimal_keeps_its_digits():
     loaded = send(pred.Comparison("price", pred.CompareOp.EQ, Decimal("1.50")))
     assert isinstance(loaded, pred.Comparison)
     assert str(loaded.literal) == "1.50"
 
 
-def test_a_predicate_must_be_bound_before_it_travels():
+def test_unbound_predicate_is_not_encoded():
     raw = pred.Comparison("day", pred.CompareOp.EQ, dt.date(2024, 1, 1))
     with pytest.raises(errors.InvalidInputError, match="bind"):
         send(raw)
@@ -341,14 +341,14 @@ def test_a_predicate_must_be_bound_before_it_travels():
         st.none() | st.booleans() | longs | texts | st.floats(allow_nan=False),
     ),
 )
-def test_every_error_arrives_as_it_was_raised(name, message, kind, details):
+def test_errors_round_trip(name, message, kind, details):
     error = errors.ERROR_CLASSES[name](message, kind=kind, **details)
     loaded = load_error(dump_error(error))
     assert type(loaded) is type(error)
     assert (loaded.message, loaded.kind, loaded.details) == (message, kind, details)
 
 
-def test_a_word_of_the_format_arrives_as_text():
+def test_format_words_decode_as_text():
     error = errors.InvalidInputError("no", kind="x", function=MergeEngine.FIRST_ROW)
     assert load_error(dump_error(error)).details == {"function": "first-row"}
 
@@ -363,7 +363,7 @@ def test_another_version_or_another_value_is_refused():
 
 @pytest.mark.parametrize("kind", [ReadContext, WriteContext, WriteResult, RaisedError])
 @given(data=st.data())
-def test_arbitrary_bytes_are_damage(kind, data):
+def test_arbitrary_bytes_are_refused(kind, data):
     ends = ["", "}", ",1}", ',"value":{"IsNull":["a"]}}', ',"value":{"bytes":0}}']
     header = f'{{"what":"{kind.__name__}","version":2{data.draw(st.sampled_from(ends))}'
     out = DataOutput()
@@ -373,12 +373,12 @@ def test_arbitrary_bytes_are_damage(kind, data):
             load(kind, damaged)
 
 
-def test_storage_options_travel_but_are_not_shown():
+def test_storage_options_are_encoded_but_not_shown():
     context = WriteContext(table="t", table_path="/t", schema=SCHEMA, file_io=FILE_IO)
     assert load(WriteContext, dump(context)).file_io == FILE_IO
     assert "hush" not in repr(context)
 
 
-def test_the_header_is_readable_for_people():
+def test_header_is_readable_for_people():
     data = dump_error(errors.CommitConflictError("lost"))
     assert DataInput(data).read_bytes().startswith(b'{"what":"RaisedError","version":2')

@@ -150,7 +150,7 @@ def test_a_failed_write_leaves_no_index(tmp_path):
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_a_damaged_index_is_named(tmp_path):
+def test_damaged_index_is_named(tmp_path):
     (tmp_path / "i").write_bytes(bytes(6))
     file = IndexFileMeta(index_type=HASH_INDEX, file_name="i", file_size=8, row_count=2)
     state = HashIndexState(partition=b"", bucket=0, path=str(tmp_path / "i"), file=file)

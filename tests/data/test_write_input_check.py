@@ -363,7 +363,7 @@ def test_a_null_row_may_have_nulls_inside_where_its_fields_are_not_null():
         one("ROW<a INT NOT NULL>", pa.array([{"a": None}], pa.struct([("a", pa.int64())])))
 
 
-def test_a_struct_that_names_a_field_twice_is_refused():
+def test_struct_with_repeated_field_is_refused():
     twice = pa.StructArray.from_arrays([pa.array([1]), pa.array(["x"])], ["a", "a"])
     with refused(InvalidInputError, kind="input-type"):
         one("ROW<a INT>", twice)

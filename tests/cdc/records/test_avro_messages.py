@@ -95,7 +95,7 @@ def messages_of(step: real.Step) -> tuple[list[Message], list[Message]]:
     return avro, plain
 
 
-def test_a_real_debeziums_avro_gives_the_changes_of_its_json(registry: RegistryServer) -> None:
+def test_real_debeziums_avro_gives_changes_of_its_json(registry: RegistryServer) -> None:
     schema_of = client(registry)
     for step in real.recorded_steps()[0]:
         avro, plain = messages_of(step)
@@ -227,7 +227,7 @@ def test_types_follow_logical_types_and_connect_types(kind: Any, expected: str) 
     assert len(batch) == 1
 
 
-def test_schemas_with_references_evolve_inside_a_batch(registry: RegistryServer) -> None:
+def test_schemas_with_references_evolve_inside_batch(registry: RegistryServer) -> None:
     address = {"type": "record", "name": "com.acme.Address", "fields": [
         {"name": "street", "type": "string"}, {"name": "land", "type": "Land"}]}  # fmt: skip
     land = {"type": "enum", "name": "com.acme.Land", "symbols": ["DE", "FR"]}
@@ -286,7 +286,7 @@ def test_unreadable_messages_are_dead_letters(registry: RegistryServer) -> None:
     assert "headers" in next(letter["reason"] for letter in rows if letter["line"] == 104)
 
 
-def test_errors_of_a_registry_name_the_way_out(registry: RegistryServer) -> None:
+def test_errors_of_registry_name_way_out(registry: RegistryServer) -> None:
     registry.schemas[7] = {"schema": "{}", "schemaType": "PROTOBUF"}
     registry.schemas[8] = {"schema": '["int", "string"]'}
     registry.schemas[9] = {"schema": '{"type": "record", "name": "A", "fields": [{"name": "a", '
@@ -343,7 +343,7 @@ def reply_of(body: bytes) -> bytes:
     ],
     ids=lambda text: str(text[-20:]),
 )  # fmt: skip
-def test_invalid_answer_of_a_registry_is_its_failure(text: bytes) -> None:
+def test_invalid_answer_of_registry_is_its_failure(text: bytes) -> None:
     class Server(LocalServer):
         def answer(self, handler: Handler, body: bytes) -> None:
             handler.wfile.write(text)
@@ -388,7 +388,7 @@ def test_cyclic_and_deep_references_are_refused(registry: RegistryServer) -> Non
         ({"schema.registry.url": "http://h", "schema.registry.ssl.ca.location": "/no"}, "read"),
     ],
 )
-def test_invalid_settings_of_a_registry_are_refused(settings: Any, text: str) -> None:
+def test_invalid_settings_of_registry_are_refused(settings: Any, text: str) -> None:
     with pytest.raises(errors.InvalidInputError, match=text) as caught:
         SchemaRegistry(settings)
     assert "secret" not in caught.value.message

@@ -134,7 +134,7 @@ def test_values_are_decoded_by_their_schema(
 
 
 @pytest.mark.parametrize(("unit", "micros"), [("Time", 1000), ("MicroTime", 1), ("NanoTime", None)])
-def test_times_beyond_a_day_are_read_as_numbers_or_texts(unit: str, micros: Any) -> None:
+def test_times_above_24_hours_are_numbers_or_texts(unit: str, micros: Any) -> None:
     drawn = random.Random(3).choices(range(-3_020_399_000, 3_020_399_000), k=40)  # noqa: S311
     for millis in [-1, 0, 86_400_000, 3_020_399_000, -3_020_399_000, *drawn]:
         number = millis * 10**6 if micros is None else millis * 1000 // micros
@@ -201,7 +201,7 @@ def test_values_are_decoded_as_declared(
      ("DOUBLE", "-Infinity"), ("DOUBLE", "1e400"), ("ARRAY<INT>", "[1.5]"),
      ("ARRAY<STRING>", '"{a,b}"'), ("MAP<INT, INT>", '{"x": 1}')],
 )  # fmt: skip
-def test_value_that_its_type_would_change_is_refused(kind: str, text: str) -> None:
+def test_value_changed_by_its_type_is_refused(kind: str, text: str) -> None:
     """NaN and the infinities are in quotes, as Jackson writes them: JSON has none."""
     known = SourceTable(columns={"v": parse_type(kind)})
     line = json.dumps(record("c", None, {"v": "?"})).replace('"?"', text)
@@ -209,7 +209,7 @@ def test_value_that_its_type_would_change_is_refused(kind: str, text: str) -> No
         read(line, options=CdcOptions(table_of=lambda _: known))
 
 
-def test_last_member_of_a_name_counts() -> None:
+def test_last_member_of_name_counts() -> None:
     known = SourceTable(columns={"m": parse_type("MAP<STRING, INT>")})
     line = json.dumps(record("c", None, {"k": 1, "m": {"a": 1, "b": 2}}))
     line = line.replace('"k": 1', '"k": 1, "k": 2').replace('"b": 2', '"b": 2, "a": 3')
@@ -243,7 +243,7 @@ def test_unchanged_toast_value_is_missing(schema: Any, value: Any) -> None:
     assert [row for _, row in rows_of(only(*rows))] == [{"k": 0}, {"k": 1, "v": None}]
 
 
-def test_placeholder_of_missing_values_is_an_option() -> None:
+def test_placeholder_of_missing_values_is_option() -> None:
     batch = only(
         record("u", None, {"k": "1", "v": "?"}),
         record("u", None, {"k": "2", "v": UNKNOWN}),
@@ -312,7 +312,7 @@ def test_column_named_schema_keeps_its_object() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"k": 1}])
-def test_schema_in_a_column_is_no_envelope(more: dict[str, Any]) -> None:
+def test_schema_in_column_is_no_envelope(more: dict[str, Any]) -> None:
     row = {"schema": {"type": "struct", "fields": []}, "payload": {"a": 1}, **more}
     flattened = {**row, "k": 1}
     for line in (record("c", None, row), flattened, {"key": {"k": 1}, "value": flattened}):
@@ -355,18 +355,18 @@ def test_flattened_rows_have_kinds_and_positions() -> None:
     assert batch.origin["op_time"].cast(pa.int64()).to_pylist() == [5, 5, 5]
 
 
-def test_tombstone_of_a_flattened_row_is_its_delete() -> None:
+def test_tombstone_of_flattened_row_is_its_delete() -> None:
     batch = only({"key": {"k": 1}, "value": {"k": 1, "v": "a"}}, {"key": {"k": 1}, "value": None})
     assert batch.kinds.tolist() == [0, 3]
     assert [row for _, row in rows_of(batch)] == [{"k": "1", "v": "a"}, {"k": "1"}]
 
 
-def test_truncate_is_between_the_rows_around_it() -> None:
+def test_truncate_keeps_its_order_among_rows() -> None:
     batch = only(record("c", None, {"k": 1}), record("t"), record("c", None, {"k": 2}))
     assert [(event.kind, event.before_row) for event in batch.events] == [(EventKind.TRUNCATE, 1)]
 
 
-def test_set_is_a_text_in_ddl() -> None:
+def test_set_is_text_in_ddl() -> None:
     columns = [{"name": "marks", "typeName": "SET", "typeExpression": "SET"}]
     table = {"columns": columns, "primaryKeyColumnNames": []}
     table_changes = [{"type": "CREATE", "table": table}]
@@ -393,7 +393,7 @@ def test_schema_changes_have_all_columns() -> None:
     assert [str(field.type) for field in event.fields] == ["BIGINT", "DECIMAL(5, 2)"]
 
 
-def test_positions_order_a_log_by_server() -> None:
+def test_positions_order_log_by_server() -> None:
     def at(k: int, **source: Any) -> dict[str, Any]:
         return record("c", None, {"k": k}, {**MYSQL, **source})
 
@@ -427,7 +427,7 @@ def test_file_of_bad_lines_is_rejected_by_line() -> None:
         read('[{}, {"a" 1}]', options=CdcOptions(on_rejected=rejected.append))
 
 
-def test_changed_schema_begins_a_new_batch() -> None:
+def test_changed_schema_begins_new_batch() -> None:
     old, new = (envelope({"type": kind, "field": "v"}) for kind in ("int32", "int64"))
     batches = read(
         record("c", None, {"v": 1}, schema=old),
@@ -470,7 +470,7 @@ REFUSED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("bad", "reason"), REFUSED)
-def test_unreadable_record_is_refused_with_file_and_line_or_rejected(bad: Any, reason: str) -> None:
+def test_unreadable_record_names_file_and_line_or_is_rejected(bad: Any, reason: str) -> None:
     good = record("c", None, {"k": 1})
     with pytest.raises(FormatError, match=reason) as caught:
         read(good, bad, good)
@@ -485,13 +485,13 @@ def test_unreadable_record_is_refused_with_file_and_line_or_rejected(bad: Any, r
     ]
 
 
-def test_column_of_an_unknown_type_is_refused() -> None:
+def test_column_of_unknown_type_is_refused() -> None:
     with pytest.raises(UnsupportedFeatureError, match="'v'") as caught:
         read(record("c", None, {"v": 1}, schema=envelope({"type": "int128", "field": "v"})))
     assert caught.value.kind == "cdc-type"
 
 
-def test_tombstones_of_envelopes_are_left_out_with_schemas_anywhere() -> None:
+def test_envelope_tombstones_are_skipped() -> None:
     row, envelope = {"id": 1}, {"type": "struct", "fields": []}
     delete = {"payload": {"op": "d", "before": row, "after": None}, "schema": envelope}
     lines = [{"key": row, "value": value} for value in (None, delete, None)]
@@ -499,7 +499,7 @@ def test_tombstones_of_envelopes_are_left_out_with_schemas_anywhere() -> None:
     assert batch.kinds.tolist() == [3]
 
 
-def test_records_of_the_connector_itself_are_no_rows() -> None:
+def test_connector_records_are_not_rows() -> None:
     begins = {"status": "BEGIN", "id": "5:1", "event_count": None, "data_collections": None}
     ends = {"status": "END", "id": "5:1", "event_count": 1,
             "data_collections": [{"data_collection": "d.t", "event_count": 1}]}  # fmt: skip
@@ -511,7 +511,7 @@ def test_records_of_the_connector_itself_are_no_rows() -> None:
         assert batch.rows.to_pylist() == [{"k": "1"}]
 
 
-def test_flattened_truncate_is_an_event() -> None:
+def test_flattened_truncate_is_event() -> None:
     of_table = {"__table": "t", "__db": "d"}
     records = [{"k": "1", "__op": "c", **of_table}, {"__op": "t", **of_table}]
     (batch,) = changes([json.dumps(each) for each in records], "debezium-json")
@@ -522,7 +522,7 @@ def test_flattened_truncate_is_an_event() -> None:
 @pytest.mark.parametrize(
     ("scale", "value", "text"), [(-2, "AQI=", "25800"), (-2, "AA==", "0"), (-1, "/w==", "-10")]
 )
-def test_decimals_of_a_negative_scale_end_with_zeros(scale: int, value: str, text: str) -> None:
+def test_decimals_of_negative_scale_end_with_zeros(scale: int, value: str, text: str) -> None:
     plain = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
              "parameters": {"scale": str(scale)}}  # fmt: skip
     record = {"op": "c", "before": None, "after": {"v": value}, "source": {"table": "t"}}

@@ -139,7 +139,7 @@ OPTIONS = SourceTable(keys=("k",))
 @pytest.mark.parametrize("writer", WRITERS)
 @settings(max_examples=often(15), deadline=None)
 @given(history=histories(), size=st.integers(60, 2000), cuts=st.lists(st.integers(0, 30)))
-def test_history_in_any_format_gives_the_table_of_the_model(
+def test_history_in_any_format_gives_table_of_model(
     writer: str, history: list[Change], size: int, cuts: list[int]
 ) -> None:
     kind, write = WRITERS[writer]

@@ -52,7 +52,7 @@ def _check(column: Values, values: list[Any]) -> None:
 @pytest.mark.hunt
 @settings(max_examples=often(60), deadline=None)
 @given(records=RECORDS, layout=LAYOUTS, is_ascii=st.booleans())
-def test_members_and_elements_are_those_of_pythons_parser(
+def test_members_and_elements_equal_python_parser(
     records: list[dict[str, Any]], layout: dict[str, Any], is_ascii: bool
 ) -> None:
     texts = [json.dumps(record, ensure_ascii=is_ascii, **layout).encode() for record in records]
@@ -68,7 +68,7 @@ def test_members_and_elements_are_those_of_pythons_parser(
     size=st.integers(1, 40),
     form=st.sampled_from(["lines", "array", "pretty", "crlf"]),
 )
-def test_lines_and_arrays_are_cut_anywhere(
+def test_lines_and_arrays_parse_across_any_block(
     rows: list[dict[str, str]], size: int, form: str
 ) -> None:
     if form in ("lines", "crlf"):
@@ -138,7 +138,7 @@ ROWS = {
 @given(
     rows=st.lists(MEMBERS, min_size=1, max_size=8), size=st.integers(1, 400), alike=st.booleans()
 )
-def test_rows_equal_those_of_a_slow_model(
+def test_rows_equal_those_of_slow_model(
     form: str, rows: list[list[Any]], size: int, alike: bool
 ) -> None:
     """Repeated, escaped and absent names, nulls, blanks, numbers that no double holds."""

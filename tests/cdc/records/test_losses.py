@@ -166,7 +166,7 @@ def real_of(values: Any) -> float:
 @example(18_014_398_509_481_983)
 @given(value=st.one_of(st.integers(-(2**64), 2**64), st.integers(-(10**40), 10**40)))
 @pytest.mark.parametrize("declared", ["FLOAT", "DOUBLE"])
-def test_integer_is_exact_in_a_float_or_refused(declared: str, value: int) -> None:
+def test_integer_is_exact_in_float_or_refused(declared: str, value: int) -> None:
     values = read(value, None, declared)
     if values is not None:
         assert int(real_of(values[1])) == value
@@ -209,7 +209,7 @@ def test_number_is_rounded_to_its_digits_or_refused(
 @pytest.mark.hunt
 @given(value=st.floats(width=32, allow_nan=False, allow_infinity=False))
 @pytest.mark.parametrize("declared", ["FLOAT", "DOUBLE"])
-def test_floats_in_the_texts_of_java_are_read(declared: str, value: float) -> None:
+def test_floats_in_texts_of_java_are_read(declared: str, value: float) -> None:
     """A FLOAT is written as its shortest text, or as that of the same DOUBLE."""
     texts = [repr(value)]
     if declared == "FLOAT":
@@ -259,7 +259,7 @@ def test_flag_with_another_number_is_refused(value: int) -> None:
 
 @pytest.mark.hunt
 @given(value=st.integers(0, 2**64 - 1))
-def test_unsigned_numbers_are_those_of_the_source(value: int) -> None:
+def test_unsigned_numbers_are_those_of_source(value: int) -> None:
     """The connector's mode `long` gives those from 2^63 on as negative ones."""
     wire = value - 2**64 if value >= 2**63 else value
     kind, values = column(wire, source_type("int64", "BIGINT UNSIGNED"))

@@ -44,7 +44,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), TYPES)
-def test_types_of_mysql_have_a_type_of_paimon(text: str, expected: str) -> None:
+def test_types_of_mysql_have_type_of_paimon(text: str, expected: str) -> None:
     assert str(mysql_type(text, CdcOptions())) == expected
 
 
@@ -96,13 +96,13 @@ def test_values_of_canal_are_decoded(kind: str, text: str, expected: Any) -> Non
      ("decimal(3,1)", "100.0"), ("decimal(3,1)", "1.05"),
      ("datetime", "0000-00-00 00:00:00"), ("tinyint(4)", "200")],
 )  # fmt: skip
-def test_values_that_a_type_does_not_hold_are_refused(kind: str, text: str) -> None:
+def test_values_that_type_does_not_hold_are_refused(kind: str, text: str) -> None:
     with pytest.raises(FormatError, match="line 2: column 'v'"):
         changes([canal("INSERT", [{"v": None}], types={"v": kind}),
                  canal("INSERT", [{"v": text}], types={"v": kind})], "canal-json")  # fmt: skip
 
 
-def test_row_before_an_update_has_the_old_values() -> None:
+def test_row_before_update_has_old_values() -> None:
     update = canal(
         "UPDATE",
         [{"k": "1", "v": "a", "w": "x"}, {"k": "5", "v": "b", "w": None}],
@@ -123,7 +123,7 @@ def test_row_before_an_update_has_the_old_values() -> None:
     assert list(rows_of(batch)) == [(3, {"k": "4", "v": "b"}), (0, {"k": "5", "v": "b"})]
 
 
-def test_column_only_in_the_old_row_is_null() -> None:
+def test_column_only_in_old_row_is_null() -> None:
     row = {"k": 1, "v": [1], "w": "x"}
     drawn = 0
     for names in itertools.chain.from_iterable(itertools.combinations(row, n) for n in range(3)):
@@ -144,7 +144,7 @@ def test_column_only_in_the_old_row_is_null() -> None:
 
 
 @pytest.mark.parametrize("old", [None, []])
-def test_update_without_old_values_is_an_upsert(old: Any) -> None:
+def test_update_without_old_values_is_upsert(old: Any) -> None:
     (batch,) = changes(canal("UPDATE", [{"k": "1"}], old), "canal-json")
     assert list(rows_of(batch)) == [(2, {"k": "1"})]
 
@@ -155,7 +155,7 @@ def test_partial_images_lack_columns() -> None:
     assert list(rows_of(batch)) == [(1, {"k": 1, "w": 3}), (2, {"k": 1, "w": None})]
 
 
-def test_ddl_of_canal_is_an_event() -> None:
+def test_ddl_of_canal_is_event() -> None:
     (batch,) = changes([
         canal("INSERT", [{"k": "1"}]),
         canal("ALTER", None, isDdl=True, sql="ALTER TABLE t ADD v INT"),
@@ -186,14 +186,14 @@ def test_ddl_and_bootstraps_of_maxwell_are_read() -> None:
     assert list(rows_of(batches[0])) == [(0, {"k": "1"}), (3, {"k": "1"})]
 
 
-def test_time_of_a_definition_of_maxwell_is_in_milliseconds() -> None:
+def test_time_of_definition_of_maxwell_is_in_milliseconds() -> None:
     (batch,) = changes(maxwell("table-drop", ts=1_767_600_000_000), "maxwell-json")
     assert batch.events[0].origin["op_time"] == datetime(2026, 1, 5, 8, tzinfo=UTC)
     (batch,) = changes(maxwell("table-drop", ts=10**17), "maxwell-json")
     assert batch.events[0].origin["op_time"] is None
 
 
-def test_positions_order_the_log() -> None:
+def test_positions_order_log() -> None:
     rows = [canal("INSERT", [{"k": str(ts)}], ts=ts, id=9 - ts) for ts in (3, 1, 2)]
     (batch,) = changes([*rows, ""], "canal-json")
     assert [row["k"] for row in in_log_order(batch)] == ["1", "2", "3"]
@@ -240,7 +240,7 @@ def test_unsupported_formats_are_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["canal-json", "maxwell-json"])
-def test_texts_of_times_beyond_a_day_are_read(kind: str) -> None:
+def test_texts_of_times_beyond_day_are_read(kind: str) -> None:
     draw = random.Random(5)  # noqa: S311
     texts = ["838:59:59", "-838:59:59.000000", "24:00:00", "-00:00:01", "23:59:59", "00:00:00.5"]
     for _ in range(40):

@@ -164,7 +164,7 @@ CASES: dict[str, tuple[str, list[str], list[str], list[list[str]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_table_cases_give_the_rows_upstream_expects(case: str) -> None:
+def test_table_cases_give_rows_upstream_expects(case: str) -> None:
     pattern, keys, columns, stages = CASES[case]
     kind = WORDS[pattern.partition("/")[0]]
     table = Replay(keys, merges=True)  # as upstream merges shards
@@ -216,7 +216,7 @@ DATABASES: dict[str, tuple[str, list[str], list[tuple[str, list[str]]], list[lis
 
 
 @pytest.mark.parametrize("case", DATABASES)
-def test_database_cases_give_the_rows_upstream_expects(case: str) -> None:
+def test_database_cases_give_rows_upstream_expects(case: str) -> None:
     pattern, keys, tables, stages = DATABASES[case]
     kind = WORDS[pattern.partition("/")[0]]
     replay = Replay(keys or None)
