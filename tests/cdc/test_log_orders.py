@@ -124,6 +124,24 @@ def test_interleaved_transactions_are_ordered_by_commit(connector: str, tmp_path
         assert rows_of(paimon) == model, (connector, seed)
 
 
+@pytest.mark.parametrize("files", [1, 2, 3])
+@pytest.mark.parametrize("is_flattened", [False, True])
+def test_tombstones_in_files_of_their_own_repeat_deletes(
+    is_flattened: bool, files: int, tmp_path: Path, paimon: PaimonCatalogResource
+) -> None:
+    for number, op in enumerate("cdcudc"):
+        text = record("postgresql", op, 1, f"{number}", lsn=10 * number)
+        value = json.loads(text)
+        if is_flattened:
+            marks = {"__deleted": str(op == "d").lower(), "__lsn": 10 * number}
+            value = {"id": 1, "state": f"{number}", **marks}
+        for part, each in enumerate([value, None] if op == "d" else [value]):
+            land(tmp_path, f"{number}{part}", json.dumps({"key": {"id": 1}, "value": each}))
+    while apply_log(orders(tmp_path), paimon, max_files=files)["paimon/files_left"]:
+        pass
+    assert rows_of(paimon) == {1: "5"}
+
+
 @pytest.mark.parametrize(
     ("connector", "source"),
     [

@@ -131,7 +131,8 @@ class ChangeLogRun:
                 reports = [load(RangeReport, each) for each in ranges.reports] if ranges else []
                 if not reports or any(each.has_events for each in reports):
                     return None
-                source = self._one_source(name for each in reports for name in each.names)
+                names = (name for each in reports for name in each.names if name)
+                source = self._one_source(names)  # tombstones alone have none
                 schema = table.schema
                 seen = [each.schemas for each in reports]
                 is_changed, followed = self.follower.follow(seen, head, source)
@@ -195,6 +196,8 @@ class ChangeLogRun:
         if is_changed:  # read again, with the new columns
             return self._write_read()
         head = followed.head(positions.head, changes.name)
+        repeats = head.repeats_deletes or any(each.repeats_deletes for each in batches)
+        head = replace(head, repeats_deletes=repeats)
         schema, dropped = self.run.table.schema, positions.head.dropped
         batches = [
             batch
@@ -225,7 +228,8 @@ class ChangeLogRun:
         """Return the batches with changes; None if something was left out."""
         schema, intake, follower = self.run.table.schema, self.run.intake, self.follower
         keep = self.dead_letters.tables.append if self.log.dead_letters else None
-        types = LogHead.of(intake.ledger.log).types
+        head = LogHead.of(intake.ledger.log)
+        types = head.types
         follower.plain |= {name for name, kind in types.items() if not is_text(kind)}
         # neither declared nor in the ledger: records have added it, in a run that was refused then
         declared = {each.name for each in self.run.target.schema.fields}
@@ -234,6 +238,8 @@ class ChangeLogRun:
         if batches is None:
             return None
         used = [batch for batch in batches if len(batch) or batch.events]
+        if head.repeats_deletes or any(batch.repeats_deletes for batch in used):
+            used = [batch for batch in used if batch.repeats_deletes or not batch.is_bare]
         self._one_source(batch.name for batch in used)
         return [as_stored(batch, self.rows_of_log, schema.primary_keys) for batch in used]
 

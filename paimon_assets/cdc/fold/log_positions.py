@@ -62,6 +62,8 @@ class LogHead(Value):
     """Column → the type that the newest record with types has for it."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """Column → position at which the source did not have it; older values are null there."""
+    repeats_deletes: bool = False
+    """Whether tombstones repeat deletes."""
     source: str = ""
     """The source table, as its records name it."""
 
@@ -79,6 +81,7 @@ class LogHead(Value):
         began, made = tuple(map(int, members.get("began", ()))), int(members.get("made", 0))
         return cls(
             logs=logs, ends=ends, began=began, made=made, by_lsn=by_lsn, state=state,
+            repeats_deletes=bool(members.get("repeats_deletes")),
             **{**texts, **of_columns},
         )  # fmt: skip
 
@@ -88,7 +91,10 @@ class LogHead(Value):
         more = {name: dict(of) for name in _OF_COLUMNS if (of := getattr(self, name))}
         texts = {"truncated": self.truncated, "source": self.source}
         lists = {name: [*getattr(self, name)] for name in ("logs", "ends", "began", "by_lsn")}
-        return {**lists, "made": self.made, "state": state, **texts, **more}
+        return {
+            **lists, "made": self.made, "state": state, **texts, **more,
+            "repeats_deletes": self.repeats_deletes,
+        }  # fmt: skip
 
     def with_log(
         self, table: str, name: str, *, accepted: bool, is_last: bool = False

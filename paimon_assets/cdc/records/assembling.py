@@ -21,7 +21,15 @@ from paimon_assets.cdc.records.change_batch import (
 )
 from paimon_assets.cdc.records.json_columns import Array, Values, kernels
 from paimon_assets.cdc.records.json_records import Records, Source
-from paimon_assets.cdc.records.values import Encoding, decoder_of, encoding_of, fields_of, nulls
+from paimon_assets.cdc.records.values import (
+    Decode,
+    Encoding,
+    decoder_of,
+    encoding_of,
+    fields_of,
+    from_texts,
+    nulls,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
 from paimon_assets.engine.data.casting.cast import truth_of
@@ -229,8 +237,16 @@ def _encodings(
             continue
         if name not in source.plain or name not in (known or {}):
             found[name] = encoding_of(declared, options)
+            if encoding.is_number:
+                found[name] = replace(encoding, type=declared, decode=_of_texts(encoding, declared))
             texts.add(name)
     return found, frozenset(texts)
+
+
+def _of_texts(encoding: Encoding, declared: types.DataType) -> Decode:
+    if declared.root in types.CHARACTER_ROOTS:
+        return encoding.decode
+    return lambda values: from_texts(encoding.decode(values), declared)
 
 
 def _decode(

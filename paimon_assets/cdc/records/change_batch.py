@@ -17,7 +17,7 @@ import pyarrow as pa
 from msgspec import field
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags
-from paimon_assets.engine.spec.types.data_types import DataField, DataType
+from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowKind
 from paimon_assets.engine.spec.values import Value
 
 Kinds: TypeAlias = npt.NDArray[np.int8]
@@ -102,6 +102,8 @@ class ChangeBatch(Value):
     """Whether `fields` are all columns of the source, with its types."""
     has_types: bool = False
     """Whether the records say types."""
+    repeats_deletes: bool = False
+    """Whether tombstones after its records repeat deletes."""
     texts: frozenset[str] = frozenset()
     """Columns of which the records say that they are texts, read as the type that is declared."""
 
@@ -115,6 +117,12 @@ class ChangeBatch(Value):
         """The file, or the partition of a topic."""
         files: Any = self.origin["file"]
         return str(files[0]) if len(files) else str(self.events[0].origin["file"])
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether it only has tombstones, which name no table and no position."""
+        has_log = self.origin[LOG].null_count < len(self)
+        return self.table is None and not has_log and bool((self.kinds == RowKind.DELETE).all())
 
     def __len__(self) -> int:
         return len(self.kinds)

@@ -134,7 +134,7 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
-        return Encoding(types.string(), _variable_decimals)
+        return Encoding(types.string(), _variable_decimals, is_number=True)
     if name == _BITS:
         length = (int(parameters.get("length", "1")) + 7) // 8
         bits = types.AtomicType(root=types.TypeRoot.BINARY, length=length)
@@ -180,7 +180,9 @@ def _decimal(parameters: Mapping[str, str]) -> Encoding:
     precision = int(digits) if digits else whole
     if precision > types.MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         return Encoding(
-            types.string(), lambda values: _numbers(values, lambda texts: _wide(texts, scale), None)
+            types.string(),
+            lambda values: _numbers(values, lambda texts: _wide(texts, scale), None),
+            is_number=True,
         )
     kind = types.decimal(precision, scale)
 

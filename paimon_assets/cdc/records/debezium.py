@@ -5,8 +5,8 @@
     {"op": "u", "before": …, "after": …, "source": …}
     {…columns, "__op": "u", "__deleted": "false", "__source_ts_ms": …, "__lsn": …}
 
-A tombstone after an envelope repeats its delete, and is left out; that of a flattened row is the
-delete.
+A tombstone after an envelope, or after a row with `__deleted`, repeats its delete, and is left out;
+that of another flattened row is the delete.
 """
 
 import json
@@ -55,19 +55,20 @@ class _Messages(Struct, frozen=True):
 
 def debezium_reader() -> assembling.Read:
     """Return the reader of the blocks of one file."""
-    has_envelopes = False  # whose tombstones repeat deletes
+    repeats = False  # whether tombstones repeat deletes
 
     def read(records: Records, source: Source) -> Iterator[change_batch.ChangeBatch]:
-        nonlocal has_envelopes
+        nonlocal repeats
         layouts = [(messages, *_forms(messages)) for messages in _layouts(records, source)]
-        has_envelopes |= any(is_envelope.any() for _, is_envelope, _ in layouts)
+        repeats |= any(is_envelope.any() or _marks_deletes(m) for m, is_envelope, _ in layouts)
         for messages, is_envelope, is_ddl in layouts:
             is_event = is_envelope | is_ddl
-            is_row = messages.payload.has_value | (not has_envelopes)
+            is_row = messages.payload.has_value | (not repeats)
             is_row &= ~_of_connector(messages)
             for flags, part in ((is_event, _envelopes), (is_row & ~is_event, _flatten)):
                 if flags.any():
-                    yield from part(messages.take(np.flatnonzero(flags)), source)
+                    for batch in part(messages.take(np.flatnonzero(flags)), source):
+                        yield replace(batch, repeats_deletes=repeats)
 
     return read
 
@@ -90,6 +91,10 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
     is_envelope = ops.is_present & (is_image | is_one_of(_letters(ops), "tm"))
     is_ddl = members["tableChanges"].is_present | members["ddl"].is_present
     return is_envelope, is_ddl & ~is_row
+
+
+def _marks_deletes(messages: _Messages) -> bool:
+    return bool(messages.payload.members(ENVELOPES)["__deleted"].is_present.any())
 
 
 def _of_connector(messages: _Messages) -> Any:

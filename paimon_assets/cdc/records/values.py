@@ -32,6 +32,7 @@ Array: TypeAlias = Any
 Decode: TypeAlias = Callable[[Values], Array]
 
 BYTES = types.AtomicType(root=types.TypeRoot.VARBINARY, length=types.MAX_LENGTH)
+_AS_STRING = "declare the column as STRING"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _MILLI_DIGITS, _NANO_DIGITS = 3, 9
 _MORE_THAN = {"day": "[ T].*[1-9]", "s": r"\.[0-9]*[1-9]"} | {
@@ -61,6 +62,8 @@ class Encoding(Struct, frozen=True):
     """Values → texts, of a TIME that the source may have beyond a day, or of more digits."""
     is_iso: bool = False
     """Whether values are texts of times, which may have more digits than the type."""
+    is_number: bool = False
+    """Whether values are numbers of any size or scale, of type STRING unless one is declared."""
 
     def values(self, values: Values) -> tuple[Array, dict[int, str]]:
         """Return a column, with nulls for values that cannot be read: row → why."""
@@ -84,7 +87,7 @@ class Encoding(Struct, frozen=True):
         lost = numpy_columns.to_numpy(column.is_null()) & values.has_value
         if lost.any():
             text = values.take(lost).source()[0].as_py()
-            raise pa.ArrowInvalid(f"{text} is no {self.type}")
+            raise pa.ArrowInvalid(f"{text} is no {self.type}; {_AS_STRING}")
         arrow_type: Any = to_arrow_type(self.type)
         return column if column.type == arrow_type else column.cast(arrow_type)
 
@@ -189,7 +192,7 @@ def numbers(values: Values, data_type: types.DataType) -> Array:
         column = from_texts(values.texts(), data_type)
     if pa.types.is_floating(arrow_type):
         if not _all(kernels.is_finite(column)):
-            raise pa.ArrowInvalid(f"it is no finite {data_type}; declare the column as STRING")
+            raise pa.ArrowInvalid(f"it is no finite {data_type}; {_AS_STRING}")
         texts = values.texts()
         _refuse_losses(texts, _has_digits(texts, column), data_type)
     return column
@@ -203,7 +206,7 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
             kernels.match_substring_regex(texts, "^([01]?[0-9]|2[0-3]):"),
         )
         if kernels.any(is_long).as_py():
-            raise pa.ArrowInvalid("it is no time of a day; declare the column as STRING")
+            raise pa.ArrowInvalid(f"it is no time of a day; {_AS_STRING}")
     if data_type.root is types.TypeRoot.DECIMAL:
         is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
         if kernels.any(is_no_number).as_py():
@@ -213,7 +216,10 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
         more = _MORE_THAN[getattr(arrow_type, "unit", "day")]
         is_same = kernels.invert(kernels.match_substring_regex(texts, more))
         _refuse_losses(texts, is_same, data_type)
-    column = cast_array(texts, types.string(), data_type)
+    try:
+        column = cast_array(texts, types.string(), data_type)
+    except PaimonError as error:
+        raise pa.ArrowInvalid(f"{error.message.rstrip('.')}; {_AS_STRING}") from None
     if pa.types.is_floating(column.type):
         is_word = kernels.match_substring_regex(texts, "NaN|Infinity")
         is_same = kernels.or_(is_word, _has_digits(texts, column))
@@ -232,9 +238,7 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
 def _refuse_losses(texts: Array, is_same: Array, data_type: types.DataType) -> None:
     if not _all(is_same):
         first = texts.filter(kernels.invert(is_same))[0].as_py()
-        raise pa.ArrowInvalid(
-            f"'{first}' is no {data_type}: digits would be lost; declare the column as STRING"
-        )
+        raise pa.ArrowInvalid(f"'{first}' is no {data_type}: digits would be lost; {_AS_STRING}")
 
 
 def _has_digits(texts: Array, reals: Array) -> Array:
