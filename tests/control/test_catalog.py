@@ -40,7 +40,7 @@ def catalog(request, kind, tmp_path):
     "name",
     ["", " ", "a/b", "a\\b", "..", "a..b", ".hidden", "/etc", "a\nb", "a\x00", " a", "a ", "\x7f"],
 )
-def test_a_name_that_could_leave_the_warehouse_is_refused(name):
+def test_name_leaving_warehouse_is_refused(name):
     with pytest.raises(errors.InvalidInputError, match="name"):
         Identifier("db", name)
     with pytest.raises(errors.InvalidInputError, match="name"):
@@ -64,7 +64,7 @@ def test_invalid_text_names_no_table(name):
         Identifier.parse(name)
 
 
-def test_a_text_without_a_dot_names_no_table():
+def test_text_without_dot_names_no_table():
     with pytest.raises(errors.InvalidInputError, match=r"database\.table"):
         Identifier.parse("flights")
 
@@ -79,7 +79,7 @@ def test_databases_are_created_listed_and_dropped(catalog):
     assert catalog.list_databases() == ["db"]
 
 
-def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
+def test_database_with_tables_is_dropped_only_with_cascade(catalog):
     catalog.create_table(T, SCHEMA)
     with pytest.raises(errors.InvalidInputError, match="cascade"):
         catalog.drop_database("db")
@@ -87,7 +87,7 @@ def test_a_database_with_tables_is_dropped_only_with_cascade(catalog):
     assert catalog.list_databases() == []
 
 
-def test_only_an_empty_folder_is_dropped_without_cascade(catalog):
+def test_only_empty_folder_is_dropped_without_cascade(catalog):
     file_io = catalog.file_io
     foreign = f"{catalog.database_path('db')}/landing/a.csv"
     file_io.write_bytes(foreign, b"a\n1\n")
@@ -101,7 +101,7 @@ def test_only_an_empty_folder_is_dropped_without_cascade(catalog):
 
 
 @pytest.mark.parametrize("content", ["properties", "a killed drop", "a killed publish"])
-def test_the_catalogs_own_files_do_not_keep_a_database(catalog, content):
+def test_catalogs_own_files_do_not_keep_database(catalog, content):
     path = catalog.database_path("db")
     if content == "properties":
         catalog.alter_database("db", updates={"a": "b"})
@@ -153,7 +153,7 @@ def _create_and_commit(catalog, step, made):
     return turn
 
 
-def test_a_missing_database_is_named(catalog):
+def test_missing_database_is_named(catalog):
     nowhere = Identifier("nowhere", "t")
     for call, *arguments in (
         (catalog.list_tables, "nowhere"),
@@ -165,7 +165,7 @@ def test_a_missing_database_is_named(catalog):
             call(*arguments)
 
 
-def test_a_drop_that_dies_leaves_no_table_but_a_hidden_directory(tmp_path):
+def test_killed_drop_leaves_only_hidden_directory(tmp_path):
     catalog = FilesystemCatalog(str(tmp_path), FaultyFileIO(LocalFileIO(), fail_on=".t.*.dropped"))
     catalog.create_database("db")
     catalog.create_table(T, Schema.of({"a": "INT"}))
@@ -189,7 +189,7 @@ def test_tables_are_created_listed_loaded_and_dropped(catalog):
     catalog.drop_table(T, ignore_if_missing=True)
 
 
-def test_a_directory_without_a_schema_is_no_table(catalog):
+def test_directory_without_schema_is_no_table(catalog):
     location = catalog.get_table_location(T)
     file_io = file_io_for(location)
     file_io.write_bytes(f"{location}/schema/other-0", b"{}")
@@ -208,7 +208,7 @@ def test_a_directory_without_a_schema_is_no_table(catalog):
         Schema.of({"a": "INT"}, options={"some.note": "half\udce9"}),
     ],
 )
-def test_half_a_character_is_no_text(catalog, schema):
+def test_lone_surrogate_is_refused(catalog, schema):
     with refused(errors.InvalidInputError, r"U\+DCE9.*half.udce9", kind="half-character"):
         catalog.create_table(T, schema)
     assert catalog.list_tables("db") == []
@@ -219,7 +219,7 @@ def test_half_a_character_is_no_text(catalog, schema):
         catalog.alter_database("db", updates={"a": "half\udce9"})
 
 
-def test_an_existing_table_is_kept(catalog):
+def test_existing_table_is_kept(catalog):
     created = catalog.create_table(T, SCHEMA)
     other = Schema.of({"b": "INT"})
     with pytest.raises(errors.AlreadyExistsError, match=r"db\.t"):
@@ -227,14 +227,14 @@ def test_an_existing_table_is_kept(catalog):
     assert catalog.create_table(T, other, ignore_if_exists=True) == created
 
 
-def test_a_bad_schema_writes_nothing(catalog):
+def test_bad_schema_writes_nothing(catalog):
     with pytest.raises(errors.InvalidInputError):
         catalog.create_table(T, Schema.of({"a": "INT"}, primary_keys=["nowhere"]))
     location = catalog.get_table_location(T)
     assert not file_io_for(location).exists(location)
 
 
-def test_a_table_is_renamed_into_another_database_but_not_onto_another_table(catalog):
+def test_rename_moves_database_and_never_overwrites_table(catalog):
     catalog.create_database("other")
     created = catalog.create_table(T, SCHEMA)
     moved = Identifier("other", "moved")
@@ -259,7 +259,7 @@ def _create(kind: str, warehouse: str, index: int, barrier, answers) -> None:
         answers.put((index, False))
 
 
-def test_of_two_processes_exactly_one_creates_the_table(kind, tmp_path):
+def test_one_of_two_processes_creates_table(kind, tmp_path):
     warehouse = str(tmp_path)
     catalog = CATALOGS[kind](warehouse, {})
     catalog.create_database("db")

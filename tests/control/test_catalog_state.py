@@ -64,7 +64,7 @@ def test_recreated_database_has_another_id(catalog, state, views):
     assert state.own_identity("db").id != first.id
 
 
-def test_the_catalog_of_the_file_system_sees_nothing_of_it(catalog, state, views, warehouse):
+def test_filesystem_catalog_shows_no_state(catalog, state, views, warehouse):
     views.create(V, {})
     state.change("db", PROPERTIES, lambda _: {"a": "b"})
     assert catalog.list_databases() == ["db"]
@@ -72,7 +72,7 @@ def test_the_catalog_of_the_file_system_sees_nothing_of_it(catalog, state, views
 
 
 @pytest.mark.parametrize("noun", ["view", "function"])
-def test_a_database_with_a_view_is_not_empty(catalog, state, noun):
+def test_database_with_view_is_not_empty(catalog, state, noun):
     items = NamedItems(state, noun)
     items.create(V, {"query": "1"})
     with refused(errors.InvalidInputError, f"the {noun} 'v'", kind="database-not-empty"):
@@ -106,7 +106,7 @@ def test_view_created_while_its_database_is_dropped_stays(warehouse, has_id):
 
 
 @pytest.mark.parametrize("has_id", [False, True])
-def test_creator_of_a_view_in_a_dropped_database_gets_an_error(warehouse, has_id):
+def test_creator_of_view_in_dropped_database_gets_error(warehouse, has_id):
     catalog = FilesystemCatalog(warehouse, LocalFileIO())
     for step in count():
         catalog.create_database("db", options={"a": "b"} if has_id else None)
@@ -131,13 +131,13 @@ def test_creator_of_a_view_in_a_dropped_database_gets_an_error(warehouse, has_id
     assert step > 3
 
 
-def test_damage_of_an_id_names_the_file(state, warehouse):
+def test_damage_of_id_names_file(state, warehouse):
     (LocalFileIO()).write_bytes(f"{warehouse}/db.db/.database.json", b"{}")
     with pytest.raises(errors.FormatError, match=r"\.database\.json"):
         state.identity("db")
 
 
-def test_an_item_is_made_changed_and_dropped(views):
+def test_item_is_created_changed_and_dropped(views):
     made = views.create(V, {"query": "1"}, by="me")
     assert views.get(V) == made
     assert made["createdBy"] == "me"
@@ -160,7 +160,7 @@ def test_names_are_taken_once(views):
 
 
 @pytest.mark.parametrize("database", ["db", "other"])
-def test_a_rename_keeps_the_id(catalog, views, database):
+def test_rename_keeps_id(catalog, views, database):
     if database != "db":
         catalog.create_database(database)
     made = views.create(V, {"query": "1"})
@@ -176,7 +176,7 @@ def test_a_rename_keeps_the_id(catalog, views, database):
         views.rename(Identifier("db", "x"), target)
 
 
-def test_a_rename_that_died_half_way_is_ended_by_another(catalog, state, views):
+def test_interrupted_rename_is_finished_by_next(catalog, state, views):
     catalog.create_database("other")
     made = views.create(V, {})
     state.change("other", "views", lambda items: {**items, "w": made})
@@ -184,21 +184,21 @@ def test_a_rename_that_died_half_way_is_ended_by_another(catalog, state, views):
     assert (views.all("db"), list(views.all("other"))) == ({}, ["w"])
 
 
-def test_changes_of_many_views_at_once_lose_nothing(views):
+def test_concurrent_view_changes_lose_nothing(views):
     with ThreadPoolExecutor(8) as pool:
         names = [Identifier("db", f"v{n}") for n in range(40)]
         list(pool.map(lambda name: views.create(name, {}), names))
     assert set(views.all("db")) == {name.table for name in names}
 
 
-def test_functions_are_beside_views(state, views):
+def test_functions_and_views_coexist(state, views):
     views.create(V, {})
     NamedItems(state, "function").create(V, {})
     with refused(errors.AlreadyExistsError, kind="function-exists"):
         NamedItems(state, "function").create(V, {})
 
 
-def test_tables_are_found_one_by_one(catalog, warehouse):
+def test_tables_are_found_by_name(catalog, warehouse):
     for name in ("a", "b"):
         catalog.create_table(Identifier("db", name), Schema.of({"x": "INT"}))
     LocalFileIO().make_directory(f"{warehouse}/db.db/no-table")
@@ -219,11 +219,11 @@ def add_member(name):
     return lambda members: {**members, name: 1}
 
 
-def test_nothing_is_there_at_first(document):
+def test_new_state_is_empty(document):
     assert document.read() == {}
 
 
-def test_a_change_is_read_back_and_old_numbers_go(document, tmp_path):
+def test_change_is_read_back_and_old_files_expire(document, tmp_path):
     for number in range(30):
         document.change(add_member(f"n{number}"))
     assert document.read() == {f"n{number}": 1 for number in range(30)}
@@ -238,7 +238,7 @@ def test_empty_change_publishes_nothing(document, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["names-1.json"]
 
 
-def test_many_at_once_lose_nothing(document):
+def test_concurrent_changes_lose_nothing(document):
     def add(name):
         while name not in document.read():  # a slow writer looks, as the error asks for
             with suppress(errors.CommitUnknownError):
@@ -249,7 +249,7 @@ def test_many_at_once_lose_nothing(document):
     assert set(document.read()) == set(map(str, range(400)))
 
 
-def test_slow_writer_publishes_nothing_old(document, tmp_path):
+def test_slow_writer_publishes_no_old_state(document, tmp_path):
     document.change(add_member("a"))
     slow = []
 
@@ -267,7 +267,7 @@ def test_slow_writer_publishes_nothing_old(document, tmp_path):
     assert numbers == list(range(15, 23))
 
 
-def test_change_counts_though_a_late_writer_takes_its_number(document, tmp_path):
+def test_change_survives_late_writer_of_its_number(document, tmp_path):
     """Between listing and reading: ten more changes, and a late one under the deleted number."""
     document.change(add_member("a"))
     own = tmp_path / "names-2.json"
@@ -310,7 +310,7 @@ def _beside_a_late_writer(document, tmp_path):
 CHANGED = {"a", *(f"n{number}" for number in range(10))}
 
 
-def test_a_reader_sees_nothing_of_a_late_writer(document, tmp_path):
+def test_reader_ignores_late_writer(document, tmp_path):
     assert set(_beside_a_late_writer(document, tmp_path).read()) == CHANGED
 
 
@@ -321,7 +321,7 @@ def test_late_writer_does_not_report_that_nothing_changes(document, tmp_path):
     assert set(document.read()) == CHANGED | {"late"}
 
 
-def test_change_is_not_refused_because_of_a_late_writer(document, tmp_path):
+def test_change_is_not_refused_because_of_late_writer(document, tmp_path):
     def once(members):
         if "late" in members:
             raise errors.AlreadyExistsError("late")
@@ -330,7 +330,7 @@ def test_change_is_not_refused_because_of_a_late_writer(document, tmp_path):
     assert set(_beside_a_late_writer(document, tmp_path).change(once)) == CHANGED | {"once"}
 
 
-def test_error_of_a_change_ends_it(document, tmp_path):
+def test_error_in_change_aborts_it(document, tmp_path):
     def refuse(members):
         raise errors.InvalidInputError("no")
 
@@ -340,7 +340,7 @@ def test_error_of_a_change_ends_it(document, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"{", b"[]", b"\xff"])
-def test_damage_names_the_file(document, tmp_path, damage):
+def test_damage_names_file(document, tmp_path, damage):
     (tmp_path / "names-1.json").write_bytes(damage)
     with pytest.raises(errors.FormatError, match=r"names-1\.json"):
         document.read()

@@ -100,7 +100,7 @@ def _all_referenced(store: FileStore) -> set[str]:
     return names
 
 
-def test_hash_indexes_are_added_by_an_append_and_replace_the_named_ones(keyed):
+def test_hash_indexes_are_added_by_append_and_replace_named_ones(keyed):
     commit(keyed, _append_message(new_files=(keyed_file(0, 9),), new_index_files=(_hash("h0"),)))
     made = commit(
         keyed, _append_message(new_index_files=(_hash("h1"),), deleted_index_files=(_hash("h0"),))
@@ -115,7 +115,7 @@ def test_hash_indexes_are_added_by_an_append_and_replace_the_named_ones(keyed):
     assert manifest_files(keyed) == _all_referenced(keyed)
 
 
-def test_an_index_manifest_that_does_not_change_keeps_its_name(keyed):
+def test_index_manifest_that_does_not_change_keeps_its_name(keyed):
     first = commit(keyed, _append_message(new_index_files=(_hash("h0"),)))
     assert commit(keyed, message(keyed_file(0, 9))).index_manifest == first.index_manifest
     emptied = commit(
@@ -124,7 +124,7 @@ def test_an_index_manifest_that_does_not_change_keeps_its_name(keyed):
     assert emptied.index_manifest is None
 
 
-def test_rows_deleted_by_vectors_are_an_overwrite(store):
+def test_rows_deleted_by_vectors_are_overwrite(store):
     commit(store, message(plain_file("a")))
     vectors = _append_message(new_index_files=(_vectors("v", "a"),))
     with refused(InvalidInputError, "deletion vectors", kind="commit-kind"):
@@ -137,7 +137,7 @@ def test_rows_deleted_by_vectors_are_an_overwrite(store):
         commit(store, gone, kind=CommitKind.OVERWRITE)
 
 
-def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(store):
+def test_deletes_during_compaction_survive(store):
     old, new = plain_file("old"), plain_file("new")
     commit(store, message(old))
     commit(
@@ -151,7 +151,7 @@ def test_rows_deleted_while_their_file_was_compacted_are_not_forgotten(store):
     assert (live_names(store), _index_names(store)) == (["new"], [])
 
 
-def test_a_compaction_commits_files_changelog_and_index_in_one_snapshot(keyed, tmp_path):
+def test_compaction_commits_files_changelog_and_index_in_one_snapshot(keyed, tmp_path):
     level_0 = keyed_file(0, 9, file_name="new")
     commit(keyed, message(level_0, total_buckets=2))
     made = commit(
@@ -181,7 +181,7 @@ def _changelog(store: FileStore, snapshot: Snapshot) -> list[tuple[str, int]]:
     ]
 
 
-def test_an_append_commits_its_changelog_and_the_next_one_has_none(store):
+def test_append_commits_its_changelog_once(store):
     made = commit(
         store,
         _append_message(
@@ -193,7 +193,7 @@ def test_an_append_commits_its_changelog_and_the_next_one_has_none(store):
     assert (after.changelog_manifest_list, after.changelog_record_count) == (None, None)
 
 
-def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
+def test_lost_race_keeps_changelog_and_leaves_no_files(tmp_path):
     table = new_store(tmp_path, KEYED)
     commit(table, _append_message(new_index_files=(_hash("h0"),)))
     rivals = [2]
@@ -214,7 +214,7 @@ def test_a_lost_race_keeps_the_changelog_and_leaves_nothing_behind(tmp_path):
     assert manifest_files(table) == _all_referenced(table)
 
 
-def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(keyed):
+def test_append_during_compaction_is_no_conflict(keyed):
     level_0 = keyed_file(0, 9, file_name="old")
     commit(keyed, message(level_0, total_buckets=2))
     planned = _compact_message(
@@ -226,7 +226,7 @@ def test_an_append_to_a_bucket_that_is_being_compacted_is_no_conflict(keyed):
 
 
 @pytest.mark.parametrize(("taken", "kind"), [("same", "file-gone"), ("other", "key-range")])
-def test_two_compactions_of_a_bucket_are_a_conflict(keyed, taken, kind):
+def test_two_compactions_of_bucket_are_conflict(keyed, taken, kind):
     files = {name: keyed_file(0, 9, file_name=name) for name in ("same", "other")}
     commit(keyed, message(*files.values(), total_buckets=2))
     for name, winner in (("same", "first"), (taken, "second")):
@@ -253,7 +253,7 @@ def test_two_increments_are_two_snapshots(tmp_path, kind):
         commit(new_store(tmp_path), both, kind=kind)
 
 
-def test_giving_up_deletes_changelog_and_index_files_of_both_increments(store, tmp_path):
+def test_abort_deletes_changelog_and_index_files(store, tmp_path):
     paths = [tmp_path / "table" / "index" / name for name in ("h", "v", "kept")]
     paths += [tmp_path / "table" / "bucket-0" / name for name in ("c", "d")]
     for path in paths:
@@ -300,7 +300,7 @@ def test_statistics_are_named_and_inherited(store, tmp_path):
     assert list(written.parent.iterdir()) == [written]
 
 
-def test_statistics_of_another_schema_are_a_conflict(store, tmp_path):
+def test_statistics_of_another_schema_are_conflict(store, tmp_path):
     with refused(CommitConflictError, kind="schema-changed"):
         _analyze(store, _statistics(schema_id=1))
     assert list((tmp_path / "table" / "statistics").iterdir()) == []
@@ -372,7 +372,7 @@ def test_whole_table_is_replaced(filled_store):
         ({}, []),
     ],
 )
-def test_a_partition_spec_may_be_partial(filled_store, spec, left):
+def test_partition_spec_may_be_partial(filled_store, spec, left):
     made = _overwrite(filled_store, predicate=bound_spec(filled_store.schema, spec, table="t"))
     assert live_names(filled_store) == left
     assert made.total_record_count == 10 * len(left)
@@ -389,7 +389,7 @@ def test_listed_partitions_alone_are_replaced(filled_store):
     ("spec", "kind", "named"),
     [({"a": 1}, "partition-spec", "'a'"), ({"hh": "noon"}, "literal", "'hh'")],
 )
-def test_a_spec_that_means_nothing_is_refused(tmp_path, spec, kind, named):
+def test_meaningless_spec_is_refused(tmp_path, spec, kind, named):
     store = new_store(tmp_path, DAILY)
     with refused(InvalidInputError, named, kind=kind):
         bound_spec(store.schema, spec, table="t")
@@ -413,7 +413,7 @@ def test_files_of_other_partitions_are_refused(filled_store):
     assert len(live_names(filled_store)) == 5
 
 
-def test_index_files_of_the_partitions_go_along(filled_store):
+def test_overwrite_removes_index_files_of_partitions(filled_store):
     with_index(
         filled_store,
         vectors_of(partition=_part("x"), file_name="vx"),
@@ -427,7 +427,7 @@ def test_index_files_of_the_partitions_go_along(filled_store):
     assert _overwrite(filled_store, user="all").index_manifest is None
 
 
-def test_a_partition_gets_another_bucket_count(tmp_path):
+def test_partition_gets_another_bucket_count(tmp_path):
     store = _fill_store(tmp_path, KEYED_DAILY)
     new = message(keyed_file(0, 4), partition=_part("x"), total_buckets=8)
     with pytest.raises(CommitConflictError):
@@ -444,7 +444,7 @@ def test_a_partition_gets_another_bucket_count(tmp_path):
         _overwrite(store, *mixed, user="mixed")
 
 
-def test_files_that_share_no_key_go_to_the_highest_level(keyed):
+def test_disjoint_files_are_placed_on_highest_level(keyed):
     disjoint = message(keyed_file(5, 9), keyed_file(0, 4), bucket=0, total_buckets=2)
     overlapping = message(keyed_file(0, 5), keyed_file(5, 9), bucket=1, total_buckets=2)
     made = _overwrite(keyed, disjoint, overlapping)
@@ -476,14 +476,14 @@ def test_concurrent_commits_are_replaced_too(tmp_path):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_overwriting_twice_as_the_same_commit_happens_once(filled_store):
+def test_repeated_overwrite_commits_once(filled_store):
     first = _overwrite(filled_store, message(plain_file("new"), partition=_part("x")))
     commit(filled_store, message(plain_file("later"), partition=_part("x")))
     assert _overwrite(filled_store, message(plain_file("again"), partition=_part("x"))) == first
     assert live_names(filled_store) == ["new", "later"]
 
 
-def test_foreign_files_leave_the_table_but_not_the_storage(store, tmp_path):
+def test_overwrite_keeps_foreign_files_in_storage(store, tmp_path):
     foreign = tmp_path / "elsewhere.parquet"
     foreign.touch()
     commit(store, message(plain_file("f", external_path=str(foreign)), plain_file("own")))
@@ -492,7 +492,7 @@ def test_foreign_files_leave_the_table_but_not_the_storage(store, tmp_path):
     assert foreign.exists()
 
 
-def test_the_first_commit_may_be_an_overwrite(store):
+def test_first_commit_may_be_overwrite(store):
     changelog = DataIncrement(
         new_files=(plain_file("a"),), changelog_files=(plain_file("dropped"),)
     )
@@ -504,7 +504,7 @@ def test_the_first_commit_may_be_an_overwrite(store):
     assert newest(store) == made
 
 
-def test_only_manifests_of_the_partitions_are_read(tmp_path):
+def test_only_manifests_of_partitions_are_read(tmp_path):
     table = _fill_store(tmp_path)
     store = FileStore.open(FaultyFileIO(LocalFileIO()), table.table_path)
     latest = newest(store)
@@ -534,7 +534,7 @@ def _kind_of_conflict(base, delta, key_range=None) -> str | None:
     return None
 
 
-def test_a_partition_keeps_its_bucket_count():
+def test_partition_keeps_its_bucket_count():
     checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=4)])
     checks.check_bucket_counts({b"p": 4}, [entry(partition=b"q", total_buckets=8)])
     checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=-1)])
@@ -542,7 +542,7 @@ def test_a_partition_keeps_its_bucket_count():
         checks.check_bucket_counts({b"p": 4}, [entry(partition=b"p", total_buckets=8)])
 
 
-def test_one_commit_agrees_with_itself_on_the_bucket_count():
+def test_commit_has_one_bucket_count_per_partition():
     with pytest.raises(CommitConflictError):
         checks.check_bucket_counts({}, [entry(total_buckets=4), entry(total_buckets=8)])
 
@@ -558,14 +558,14 @@ def test_added_files_must_not_be_live():
     assert _kind_of_conflict([_add("a")], [_add("a")]) == "file-added-twice"
 
 
-def test_a_commit_is_consistent_in_itself():
+def test_commit_is_consistent_in_itself():
     checks.check_delta([_add("a"), _delete("b"), _delete("a", level=1)])
     for delta in ([_delete("a"), _add("a")], [_add("a")] * 2, [_delete("a")] * 2):
         with refused(InvalidInputError, "'a'", kind="delta-inconsistent"):
             checks.check_delta(delta)
 
 
-def test_moving_a_file_to_another_level_is_no_conflict():
+def test_moving_file_to_another_level_is_no_conflict():
     delta = [_delete("a", level=0), _add("a", level=5)]
     assert _kind_of_conflict([_add("a", level=0)], delta) is None
 
@@ -585,7 +585,7 @@ def test_files_of_one_level_share_no_key():
     assert _kind_of_conflict(level_0, [_on_level("b", b"b", b"c", level=0)], _range) is None
 
 
-def test_a_replaced_file_is_not_in_the_way():
+def test_replaced_file_is_no_conflict():
     live = [_on_level("a", b"a", b"f")]
     gone = _delete("a", level=5, min_key=b"a", max_key=b"f")
     assert _kind_of_conflict(live, [gone, _on_level("b", b"b", b"z")], _range) is None
@@ -627,7 +627,7 @@ _CHANGES = {
         ("compact", CommitKind.COMPACT, [FileKind.DELETE, FileKind.ADD]),
     ],
 )
-def test_kind_of_a_snapshot_decides_about_its_changes(change, kind, kinds):
+def test_snapshot_kind_limits_its_changes(change, kind, kinds):
     entries = changes_of([_CHANGES[change]], kind, default_buckets=7).entries
     assert [one.kind for one in entries] == kinds
     assert {(one.partition, one.bucket) for one in entries} == {(b"p", 1)}
@@ -643,31 +643,31 @@ def test_kind_of_a_snapshot_decides_about_its_changes(change, kind, kinds):
         ("new", CommitKind.COMPACT),
     ],
 )
-def test_changes_a_snapshot_would_drop_are_refused(change, kind):
+def test_changes_ignored_by_snapshot_kind_are_refused(change, kind):
     with pytest.raises(InvalidInputError, match="would drop"):
         changes_of([_CHANGES[change]], kind, default_buckets=7)
 
 
-def test_statistics_are_no_messages():
+def test_statistics_commit_takes_no_messages():
     with pytest.raises(InvalidInputError, match="statistics"):
         changes_of([_CHANGES["new"]], CommitKind.ANALYZE, default_buckets=1)
 
 
 @given(st.integers(1, 200), st.floats(0, 1, exclude_max=True))
-def test_waits_double_up_to_a_ceiling_and_are_never_nothing(lost, fraction):
+def test_waits_double_up_to_ceiling_and_are_positive(lost, fraction):
     policy = RetryPolicy(max_retries=10, min_wait_ms=10, max_wait_ms=10_000)
     wait = policy.wait_ms(lost, lambda: fraction)
     ceiling = min(10_000, 10 * 2 ** (lost - 1))
     assert ceiling / 2 <= wait <= ceiling
 
 
-def test_patience_ends_by_number_or_by_time():
+def test_retries_end_by_number_or_time():
     policy = RetryPolicy(max_retries=2, min_wait_ms=1, max_wait_ms=1, timeout_ms=500)
     assert [policy.is_over(lost, 499) for lost in (1, 2, 3)] == [False, False, True]
     assert policy.is_over(1, 500)
 
 
-def test_policy_is_read_from_the_table_options():
+def test_policy_is_read_from_table_options():
     options = {"commit.max-retries": "3", "commit.min-retry-wait": "2 s", "commit.timeout": "1 min"}
     assert RetryPolicy.of(Options(options)) == RetryPolicy(
         max_retries=3, min_wait_ms=2000, max_wait_ms=10_000, timeout_ms=60_000
@@ -726,7 +726,7 @@ def test_named_manifests_are_replaced_and_new_ones_appended():
 
 
 @pytest.mark.parametrize("one", [_hash_index, lambda name, **more: _index(name, "a", **more)])
-def test_a_bucket_has_one_file_of_a_kind(one):
+def test_bucket_has_one_file_of_kind(one):
     assert _names([one("old")], [one("old", kind=DELETE), one("new")]) == ["new"]
     assert _names([one("old")], [one("new", bucket=1)]) == ["old", "new"]
     assert _conflict([one("old")], [one("new")]) == "index-changed"
@@ -734,7 +734,7 @@ def test_a_bucket_has_one_file_of_a_kind(one):
     assert _conflict([one("other")], [one("new"), one("old", kind=DELETE)]) == "index-gone"
 
 
-def test_without_buckets_a_data_file_has_one_vector():
+def test_without_buckets_data_file_has_one_vector():
     live = [_index("v0", "a", "b"), _index("v1", "c")]
     assert _names(live, [_index("v2", "d")], has_buckets=False) == ["v0", "v1", "v2"]
     replaced = [_index("v1", "c", kind=DELETE), _index("v2", "c", "d")]
@@ -742,7 +742,7 @@ def test_without_buckets_a_data_file_has_one_vector():
     assert _conflict(live, [_index("v2", "b")], has_buckets=False) == "index-changed"
 
 
-def test_a_name_is_live_once():
+def test_file_name_is_live_once():
     assert _conflict([_index("g", index_type="btree")], [_index("g", index_type="btree")]) == (
         "index-changed"
     )
@@ -760,7 +760,7 @@ def _vector_conflict(before, after, base, delta) -> str | None:
     return None
 
 
-def test_a_new_vector_needs_its_data_file():
+def test_new_vector_needs_its_data_file():
     after = [_index("v", "a")]
     assert _vector_conflict([], after, [_file("a")], []) is None
     assert _vector_conflict([], after, [], [_file("a")]) is None
@@ -769,14 +769,14 @@ def test_a_new_vector_needs_its_data_file():
     assert _vector_conflict(after, [_index("v2", "a")], [], []) is None
 
 
-def test_removed_file_takes_its_vector_along():
+def test_removed_file_removes_its_vector():
     before = [_index("v", "a", "b")]
     gone = [_file("a", DELETE)]
     assert _vector_conflict(before, [_index("v2", "b")], [_file("a"), _file("b")], gone) is None
     assert _vector_conflict(before, before, [_file("a"), _file("b")], gone) == "vector-left"
 
 
-def test_a_file_that_changes_its_level_keeps_its_vector():
+def test_file_that_changes_its_level_keeps_its_vector():
     moved = [_file("a", DELETE), _file("a", level=5)]
     before = [_index("v", "a")]
     assert _vector_conflict(before, before, [_file("a")], moved) is None

@@ -48,7 +48,7 @@ def splits_of(store):
     return scan_table(store, newest(store), None).splits
 
 
-def test_split_has_the_offsets_of_the_vectors_of_its_files(store):
+def test_split_has_offsets_of_vectors_of_its_files(store):
     kit.commit(store, kit.message(kit.plain_file("a"), kit.plain_file("b"), kit.plain_file("c")))
     entry = kit.vectors_of(vector("c", 1), vector("a", 31, 24, None), file_name="index-7")
     kit.with_index(store, entry)
@@ -68,7 +68,7 @@ def test_split_without_deletions_is_marked(store):
     assert split.deletion_files is None
 
 
-def test_a_vector_is_for_the_file_of_its_own_bucket(tmp_path):
+def test_vector_is_for_file_of_its_own_bucket(tmp_path):
     store = kit.new_store(tmp_path, PARTITIONED)
     for text in ("x", "y"):
         kit.commit(store, kit.message(kit.plain_file("same"), partition=partition(text)))
@@ -87,7 +87,7 @@ def test_a_vector_is_for_the_file_of_its_own_bucket(tmp_path):
         ("s3://b/index-7", "true", "s3://b/index-7"),
     ],
 )
-def test_index_files_lie_in_three_places(tmp_path, external, in_data, expected):
+def test_index_files_have_three_possible_folders(tmp_path, external, in_data, expected):
     declared = replace(PARTITIONED, options={"index-file-in-data-file-dir": in_data})
     store = kit.new_store(tmp_path, declared)
     kit.commit(store, kit.message(kit.plain_file("a"), partition=partition("x")))
@@ -99,7 +99,7 @@ def test_index_files_lie_in_three_places(tmp_path, external, in_data, expected):
     assert found.path == expected.format(table=store.table_path)
 
 
-def test_vectors_count_whatever_the_options_say(store):
+def test_vectors_apply_without_their_option(store):
     kit.commit(store, kit.message(kit.plain_file("a")))
     kit.with_index(store, kit.vectors_of(vector("a")))
     without = FileStore.open(
@@ -109,7 +109,7 @@ def test_vectors_count_whatever_the_options_say(store):
     assert split.deletion_files is not None
 
 
-def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(store):
+def test_other_indexes_are_ignored_by_readers_and_kept_by_commits(store):
     kit.commit(store, kit.message(kit.plain_file()))
     entry = kit.vectors_of()
     indexed = kit.with_index(
@@ -120,7 +120,7 @@ def test_other_indexes_do_not_matter_to_readers_and_are_carried_by_commits(store
     assert kit.commit(store, kit.message(kit.plain_file())).index_manifest == indexed.index_manifest
 
 
-def test_a_vector_of_a_deleted_index_file_does_not_count(store):
+def test_vector_of_deleted_index_file_does_not_count(store):
     kit.commit(store, kit.message(kit.plain_file("a")))
     old = kit.vectors_of(vector("a", 1), file_name="old")
     new = kit.vectors_of(vector("a", 31), file_name="new")
@@ -128,7 +128,7 @@ def test_a_vector_of_a_deleted_index_file_does_not_count(store):
     assert deletion_files(store, snapshot, BUCKET)[EMPTY_ROW, 0, "a"].offset == 31
 
 
-def test_two_vectors_for_one_file_are_an_error(store):
+def test_two_vectors_for_one_file_are_error(store):
     kit.commit(store, kit.message(kit.plain_file("a")))
     snapshot = kit.with_index(store, kit.vectors_of(vector("a")), kit.vectors_of(vector("a")))
     with pytest.raises(FormatError, match="gives data file 'a' two deletion vectors"):
@@ -187,7 +187,7 @@ def strip_own_properties(table: Table, snapshot_id: int, *, uuid: bool) -> None:
     path.write_text(json.dumps(members))
 
 
-def test_every_snapshot_has_a_uuid_of_its_own(table: Table) -> None:
+def test_every_snapshot_has_uuid_of_its_own(table: Table) -> None:
     first, second = write(table, 1), write(table, 2)
     assert first.uuid
     assert second.uuid
@@ -195,7 +195,7 @@ def test_every_snapshot_has_a_uuid_of_its_own(table: Table) -> None:
     assert version(table) == f"2-{second.uuid}"
 
 
-def test_commits_that_change_no_row_take_the_version_over(table: Table) -> None:
+def test_commits_without_row_changes_keep_data_version(table: Table) -> None:
     write(table, 1)
     write(table, 1)
     before = version(table)
@@ -212,9 +212,7 @@ def test_commits_that_change_no_row_take_the_version_over(table: Table) -> None:
     assert version(table).startswith("6-")
 
 
-def test_an_overwrite_of_nothing_takes_the_version_over_and_one_of_rows_does_not(
-    table: Table,
-) -> None:
+def test_empty_overwrite_keeps_data_version(table: Table) -> None:
     write(table, 1)
     table.truncate()
     emptied = version(table)
@@ -223,7 +221,7 @@ def test_an_overwrite_of_nothing_takes_the_version_over_and_one_of_rows_does_not
     assert version(table) == emptied
 
 
-def test_a_version_does_not_come_again_for_other_rows(table: Table, tmp_path: Path) -> None:
+def test_data_version_is_never_reused(table: Table, tmp_path: Path) -> None:
     write(table, 1)
     first = version(table)
     write(table, 2)
@@ -255,7 +253,7 @@ def test_foreign_compactions_do_not_hide_earlier_snapshots(table: Table, uuid: b
     assert version(table) == before, "the statistics of this engine have taken it over"
 
 
-def test_a_compaction_that_shows_rows_changes_the_version(tmp_path: Path) -> None:
+def test_compaction_that_reveals_rows_changes_data_version(tmp_path: Path) -> None:
     """Of a table with deletion vectors, level 0 is not read before a compaction."""
     catalog = new_catalog_in(tmp_path, "d")
     options = {"bucket": "1", "deletion-vectors.enabled": "true"}
@@ -285,7 +283,7 @@ def _names(store: FileStore, predicate: pred.Predicate | None = None) -> list[st
     return [entry.file.file_name for entry in needed]
 
 
-def test_files_come_in_the_order_they_were_committed(store):
+def test_files_are_in_commit_order(store):
     for name in ("b", "a", "c"):
         kit.commit(store, kit.message(kit.plain_file(name)))
     assert _names(store) == ["b", "a", "c"]
@@ -340,7 +338,7 @@ def test_manifests_of_other_partitions_are_not_read(partitioned_store, monkeypat
     assert len(read) == 1
 
 
-def test_a_bucket_is_found_by_the_count_its_entry_was_written_with(tmp_path):
+def test_bucket_is_found_by_bucket_count_of_entry(tmp_path):
     schema = Schema.of(
         {"p": "STRING", "k": "INT", "v": "INT"},
         partition_keys=["p"],
@@ -377,7 +375,7 @@ def _buckets(store: FileStore, predicate: pred.Predicate | None) -> list[str]:
     return [entry.file.file_name for entry in pruned]
 
 
-def test_a_delete_outlives_bucket_pruning(keyed):
+def test_delete_outlives_bucket_pruning(keyed):
     gone = kit.keyed_file(1, 1, file_name="gone")
     kit.commit(keyed, kit.message(gone, bucket=1, total_buckets=2))
     # The DELETE tells another bucket count than the ADD, as after a rescale.
@@ -401,19 +399,19 @@ def test_files_are_pruned_by_their_keys(keyed):
     assert _names(keyed, pred.Comparison("b", pred.CompareOp.EQ, "x")) == ["0-9", "5-14", "20-29"]
 
 
-def test_a_postpone_bucket_is_refused_by_name(store):
+def test_postpone_bucket_is_refused_by_name(store):
     kit.commit(store, kit.message(kit.plain_file("waiting"), bucket=-2, total_buckets=-2))
     with pytest.raises(UnsupportedFeatureError, match=r"waiting.*bucket-postpone"):
         _names(store)
     assert kit.live_names(store) == ["waiting"]
 
 
-def test_a_directory_without_a_table_cannot_be_opened(tmp_path):
+def test_directory_without_table_cannot_be_opened(tmp_path):
     with pytest.raises(NotFoundError, match="no schema"):
         FileStore.open(LocalFileIO(), str(tmp_path))
 
 
-def test_the_last_holder_lets_the_collector_run_again():
+def test_last_holder_restarts_garbage_collector():
     assert gc.isenabled()
     first, second = without_collector(), without_collector()
     with first:
@@ -423,7 +421,7 @@ def test_the_last_holder_lets_the_collector_run_again():
     assert gc.isenabled()
 
 
-def test_a_collector_that_was_off_stays_off():
+def test_disabled_garbage_collector_stays_disabled():
     gc.disable()
     try:
         with without_collector():

@@ -86,7 +86,7 @@ def test_dense_statistics_name_their_columns():
     assert _names(X, pred.equal("y", "a"), [none]) == ["data-0.parquet"]
 
 
-def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
+def test_partition_columns_ignore_statistics():
     schema = table_schema({"x": "INT", "p": "INT"}, partition_keys=["p"])
     stats = _stats(schema, ("p", "x"), [99, 5], [99, 5], [0, 0])
     files = [
@@ -102,7 +102,7 @@ def test_partition_columns_are_those_of_the_entry_whatever_statistics_say():
     assert _names(schema, pred.any_of([pred.equal("p", 1), pred.equal("x", 7)]), files) == ["p=1"]
 
 
-def test_statistics_of_another_arity_tell_nothing():
+def test_statistics_of_another_arity_are_ignored():
     assert _names(X, pred.equal("x", 1), [entry()]) == ["data-0.parquet"]
 
 
@@ -127,12 +127,12 @@ def _old_file() -> ManifestEntry:
         (pred.IsNull("renamed"), False),
     ],
 )
-def test_statistics_reach_the_read_schema_by_field_id(predicate, is_needed):
+def test_statistics_reach_read_schema_by_field_id(predicate, is_needed):
     assert _names(NEW, predicate, [_old_file()], OLD) == (["old"] if is_needed else [])
 
 
 @pytest.mark.parametrize("changed", ["STRING", "SMALLINT", "DOUBLE", "DECIMAL(9, 2)"])
-def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
+def test_bounds_of_another_type_are_ignored(changed):
     read = _schema_of(1, (0, "a", changed), (1, "renamed", "INT"))
     literal = "99" if changed == "STRING" else 99
     assert _names(read, pred.equal("a", literal), [_old_file()], OLD) == ["old"]
@@ -142,7 +142,7 @@ def test_bounds_of_a_column_of_another_type_tell_nothing(changed):
 FLOATS = table_schema({"f": "DOUBLE"})
 
 
-def test_nan_is_no_bound_and_passes_filters_that_exclude_a_value():
+def test_nan_bound_prunes_nothing():
     def file(low: float, high: float) -> list[ManifestEntry]:
         stats = _stats(FLOATS, ("f",), [low], [high], [0])
         return [entry(file=data_file(file_name="f", value_stats=stats))]
@@ -165,7 +165,7 @@ def _entry(name: str, keys: tuple[int, int], xs: tuple[int, int], **more: Any) -
     return entry(bucket=bucket, file=file)
 
 
-def test_a_merged_bucket_keeps_all_its_files_or_none():
+def test_merged_bucket_keeps_all_its_files_or_none():
     # The newer file overwrites key 1 with x = 9; skipping it would bring x = 1 back.
     entries = [_entry("old", (1, 1), (1, 1)), _entry("new", (1, 1), (9, 9))]
     assert _names(KEYED, pred.equal("x", 1), entries) == ["old", "new"]
@@ -192,13 +192,13 @@ def test_buckets_are_pruned_separately_and_keep_their_order():
     assert _names(KEYED, pred.equal("x", 7), entries) == ["1a"]
 
 
-def test_keys_prune_files_of_a_merged_bucket():
+def test_keys_prune_files_of_merged_bucket():
     entries = [_entry("a", (1, 5), (1, 1)), _entry("b", (4, 9), (9, 9))]
     assert _names(KEYED, pred.equal("k", 2), entries) == ["a"]
     assert _names(KEYED, pred.equal("k", 5), entries) == ["a", "b"]
 
 
-def test_a_combining_merge_engine_keeps_every_file_of_a_merged_bucket():
+def test_combining_merge_engine_keeps_every_file_of_merged_bucket():
     schema = table_schema(
         {"k": "INT", "x": "INT"},
         primary_keys=["k"],
@@ -217,7 +217,7 @@ def test_files_of_settled_levels_are_pruned_one_by_one():
     assert _names(combining, pred.equal("x", 1), entries) == ["low"]
 
 
-def test_files_that_hold_columns_of_the_same_rows_are_kept_together():
+def test_files_that_hold_columns_of_same_rows_are_kept_together():
     entries = [
         _x_file("old", 1, 1, first_row_id=0),
         _x_file("update", 5, 5, first_row_id=0),
@@ -247,14 +247,14 @@ PREDICATES = st.recursive(
 
 
 @given(predicate=PREDICATES, a=NUMBERS | st.none(), b=NUMBERS | st.none())
-def test_a_row_passes_either_one(predicate, a, b):
+def test_complement_passes_remaining_rows(predicate, a, b):
     rest = complement(predicate, SCHEMA)
     row = {"a": a, "b": b}
     assert rest is not None
     assert (truth(predicate, row) is True) is not (truth(rest, row) is True)
 
 
-def test_some_predicates_have_none():
+def test_some_predicates_have_no_complement():
     for leaf in (
         pred.StartsWith("t", "x"),
         pred.Comparison("x", pred.CompareOp.LT, 1.0),

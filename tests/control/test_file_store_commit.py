@@ -46,7 +46,7 @@ def _commit_as(store: FileStore, user: str, *messages: CommitMessage, clock=None
     )
 
 
-def test_the_first_commit_makes_snapshot_1_with_an_empty_base(store, tmp_path):
+def test_first_commit_makes_snapshot_1_with_empty_base(store, tmp_path):
     made = _commit_as(store, "me", message(plain_file("a", row_count=10)), properties={"k": "v"})
     assert store.snapshots.latest() == made
     assert (made.id, made.schema_id, made.version, made.next_row_id) == (1, 0, 3, 0)
@@ -64,7 +64,7 @@ def test_the_first_commit_makes_snapshot_1_with_an_empty_base(store, tmp_path):
     assert (tmp_path / "table" / "snapshot" / "LATEST").read_bytes() == b"1"
 
 
-def test_each_commit_builds_on_the_one_before(store):
+def test_commit_builds_on_previous_one(store):
     for number in range(1, 6):
         made = commit(store, message(plain_file(str(number), row_count=number)))
         assert made.id == number
@@ -83,7 +83,7 @@ def test_only_files_of_snapshots_are_left_behind(store):
     assert len(live_names(store)) == 70
 
 
-def test_a_commit_without_messages_makes_an_empty_snapshot(tmp_path):
+def test_commit_without_messages_makes_empty_snapshot(tmp_path):
     made = commit(new_store(tmp_path))
     assert (made.id, made.delta_record_count) == (1, 0)
 
@@ -110,7 +110,7 @@ def _alter(store: FileStore) -> None:
     LocalFileIO().write_bytes(store.paths.schema(1), data)
 
 
-def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(store):
+def test_snapshot_names_newest_schema_and_old_statistics_lapse(store):
     commit(store)
     text = snapshot_to_json(store.snapshots.snapshot(1)).replace(b"{", b'{"statistics":"s",', 1)
     LocalFileIO().replace(store.paths.snapshot(1), text)
@@ -119,21 +119,21 @@ def test_a_snapshot_names_the_newest_schema_and_old_statistics_lapse(store):
     assert (made.schema_id, made.statistics) == (1, None)
 
 
-def test_a_dropped_table_is_not_brought_back(store, tmp_path):
+def test_commit_does_not_restore_dropped_table(store, tmp_path):
     LocalFileIO().delete_directory(store.table_path)
     with pytest.raises(errors.NotFoundError, match="dropped"):
         commit(store, message(plain_file()))
     assert not (tmp_path / "table" / "snapshot").exists()
 
 
-def test_a_table_this_engine_does_not_write_is_refused_before_anything(tmp_path):
+def test_unwritable_table_is_refused_first(tmp_path):
     store = new_store(tmp_path).with_options({"manifest.format": "orc"})
     with pytest.raises(errors.UnsupportedFeatureError):
         commit(store, message(plain_file()))
     assert manifest_files(store) == set()
 
 
-def test_the_same_user_and_identifier_commit_once(store):
+def test_same_user_and_identifier_commit_once(store):
     first = _commit_as(store, "me", message(plain_file("a")))
     _commit_as(store, "other", message(plain_file("b")))
     assert _commit_as(store, "me", message(plain_file("c"))) == first
@@ -141,7 +141,7 @@ def test_the_same_user_and_identifier_commit_once(store):
     assert manifest_files(store) == referenced_manifests(store)
 
 
-def test_one_write_may_leave_an_append_and_a_compact(keyed):
+def test_write_may_commit_append_and_compact(keyed):
     level_0 = keyed_file(0, 9, file_name="new")
     _commit_as(keyed, "me", message(level_0, total_buckets=2))
     compact = CommitMessage(
@@ -160,7 +160,7 @@ def test_one_write_may_leave_an_append_and_a_compact(keyed):
     assert manifest_files(keyed) == referenced_manifests(keyed)
 
 
-def test_a_file_named_by_two_messages_is_refused(store):
+def test_file_named_by_two_messages_is_refused(store):
     file = plain_file("a")
     with pytest.raises(errors.InvalidInputError, match="named twice"):
         commit(store, message(file), message(file))
@@ -184,7 +184,7 @@ def _against(table: FileStore, rival: _Rival) -> FileStore:
     return FileStore.open(FaultyFileIO(LocalFileIO(), before=rival), table.table_path)
 
 
-def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(table):
+def test_lost_race_is_retried_and_leaves_no_files(table):
     clock = FixedClock()
     made = _commit_as(
         _against(table, _Rival(table, 3)), "me", message(plain_file("mine")), clock=clock
@@ -196,7 +196,7 @@ def test_a_lost_race_is_tried_again_after_a_wait_and_leaves_nothing_behind(table
     assert clock.waits == sorted(clock.waits)
 
 
-def test_a_lost_race_during_a_manifest_merge_leaves_nothing_behind(table):
+def test_lost_race_during_manifest_merge_leaves_no_files(table):
     for _ in range(30):
         commit(table, message(plain_file()))
     _commit_as(_against(table, _Rival(table, 2)), "me", message(plain_file("mine")))
@@ -215,7 +215,7 @@ def test_retries_are_bounded(tmp_path):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_two_writers_interleaved_lose_nothing(tmp_path):
+def test_interleaved_writers_lose_nothing(tmp_path):
     left = new_store(tmp_path)
     right = FileStore.open(LocalFileIO(), left.table_path)
     for number in range(20):
@@ -233,14 +233,14 @@ class _Liar(LocalFileIO):
         return False
 
 
-def test_a_storage_that_finds_its_own_snapshot_in_the_way_has_won(table):
+def test_existing_snapshot_of_own_commit_is_success(table):
     store = FileStore.open(_Liar(), table.table_path)
     assert _commit_as(store, "me", message(plain_file("mine"))).id == 1
     assert live_names(table) == ["mine"]
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_a_lost_answer_is_looked_up(table):
+def test_lost_answer_is_looked_up(table):
     file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-1")
     made = _commit_as(FileStore.open(file_io, table.table_path), "me", message(plain_file("a")))
     assert file_io.fired
@@ -271,7 +271,7 @@ class _Silent(LocalFileIO):
 
 
 @pytest.mark.parametrize(("done", "also_looks"), [(False, False), (False, True), (True, True)])
-def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, also_looks):
+def test_unknown_outcome_deletes_nothing_until_rerun(table, done, also_looks):
     dark = FileStore.open(_Silent(done=done, also_looks=also_looks), table.table_path)
     with pytest.raises(errors.CommitUnknownError, match="Nothing was deleted") as caught:
         _commit_as(dark, "me", message(plain_file("mine")))
@@ -282,7 +282,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_out(table, done, a
 
 
 @pytest.mark.parametrize("done", [False, True])
-def test_a_publish_whose_answer_is_lost_is_tried_again(table, done):
+def test_publish_without_answer_is_retried(table, done):
     class _Stuttering(LocalFileIO):
         """Loses two answers in a row, and refuses reads in between."""
 
@@ -310,7 +310,7 @@ def test_a_publish_whose_answer_is_lost_is_tried_again(table, done):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(table):
+def test_unknown_outcome_of_taken_name_is_lost_race(table):
     class _Late(LocalFileIO):
         def publish(self, path: str, data: bytes) -> bool:
             if path.endswith("snapshot-1"):
@@ -324,7 +324,7 @@ def test_an_unknown_outcome_whose_name_another_took_was_a_lost_race(table):
     assert manifest_files(table) == referenced_manifests(table)
 
 
-def test_a_hint_that_cannot_be_written_does_not_undo_the_commit(table):
+def test_failed_hint_keeps_commit(table):
     commit(table)
     file_io = FaultyFileIO(
         LocalFileIO(), before=lambda _n, method, _p: _fail_if(method == "write_hint")
@@ -341,9 +341,7 @@ def _fail_if(condition: bool) -> None:
 
 @pytest.mark.parametrize("fault", list(Fault))
 @pytest.mark.parametrize("commits_before", [0, 1, 30], ids=["first", "second", "merging"])
-def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
-    tmp_path, fault, commits_before
-):
+def test_any_failed_call_keeps_previous_snapshot(tmp_path, fault, commits_before):
     for call in range(200):
         table = new_store(tmp_path / f"{fault}-{call}")
         for _ in range(commits_before):
@@ -366,7 +364,7 @@ def test_whatever_call_fails_the_previous_snapshot_stays_and_a_rerun_succeeds(
     raise AssertionError("the commit never ended")
 
 
-def test_a_failure_leaves_no_manifest_behind(tmp_path):
+def test_failure_leaves_no_manifest_behind(tmp_path):
     for call in range(200):
         table = new_store(tmp_path / str(call))
         commit(table, message(plain_file()))
@@ -400,7 +398,7 @@ def test_foreign_snapshot_is_extended(store):
     assert live_names(store) == ["a", "b"]
 
 
-def test_abort_deletes_the_files_of_the_messages_only(tmp_path):
+def test_abort_deletes_files_of_messages_only(tmp_path):
     store = new_store(tmp_path, APPEND)
     bucket = tmp_path / "table" / "bucket-0"
     bucket.mkdir(parents=True)
@@ -427,9 +425,7 @@ def test_abort_deletes_the_files_of_the_messages_only(tmp_path):
     assert elsewhere.exists()
 
 
-def test_threads_take_turns_at_a_table_and_a_turn_without_end_stops_none(
-    tmp_path, store, monkeypatch
-):
+def test_endless_turn_of_thread_blocks_no_commit(tmp_path, store, monkeypatch):
     monkeypatch.setattr(file_store_commit, "_LONGEST_TURN_SECONDS", 0.01)
     other = new_store(tmp_path / "other")
 

@@ -34,14 +34,14 @@ def tags(store_of_three):
     return TagManager(store_of_three.file_io, store_of_three.paths, clock=kit.FixedClock())
 
 
-def test_a_tag_is_the_snapshot_s_own_json(store_of_three, tags):
+def test_tag_is_json_of_its_snapshot(store_of_three, tags):
     tags.create("v1", store_of_three.snapshots.snapshot(1))
     snapshot = LocalFileIO().read_bytes(store_of_three.paths.snapshot(1))
     assert LocalFileIO().read_bytes(store_of_three.paths.tag("v1")) == snapshot
     assert tags.get("v1").snapshot == store_of_three.snapshots.snapshot(1)
 
 
-def test_a_tag_that_expires_tells_when_it_was_made(store_of_three, tags):
+def test_expiring_tag_has_creation_time(store_of_three, tags):
     kept = dt.timedelta(days=1, hours=12, milliseconds=5)
     made = tags.create("v2", store_of_three.snapshots.snapshot(2), time_retained=kept)
     members = json.loads(LocalFileIO().read_bytes(store_of_three.paths.tag("v2")))
@@ -63,7 +63,7 @@ def test_java_leaves_out_seconds_that_are_zero(store_of_three):
             tag_from_json("t", data + b"," + damage + b"}", "tag-t")
 
 
-def test_a_name_is_given_once_unless_asked(store_of_three, tags):
+def test_tag_name_is_unique_unless_replaced(store_of_three, tags):
     first, second = store_of_three.snapshots.snapshot(1), store_of_three.snapshots.snapshot(2)
     tags.create("v", first)
     with pytest.raises(errors.AlreadyExistsError, match="tag 'v' already"):
@@ -90,7 +90,7 @@ def test_tags_are_listed_renamed_and_deleted(store_of_three, tags):
     assert [tag.name for tag in tags.list()] == ["v2"]
 
 
-def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(store_of_three, tags):
+def test_foreign_tag_is_listed(store_of_three, tags):
     tags.create("v1", store_of_three.snapshots.snapshot(1))
     untagged = tags.list()[0].snapshot
     for name in ("a$b", " blank", "zwei\n"):
@@ -114,12 +114,12 @@ def test_a_tag_of_another_engine_s_rules_is_listed_and_breaks_nothing(store_of_t
 
 
 @pytest.mark.parametrize("name", ["", " x", "a/b", "a\\b", "a$b", "a\nb"])
-def test_a_name_is_one_part_of_a_path(store_of_three, tags, name):
+def test_name_is_one_part_of_path(store_of_three, tags, name):
     with pytest.raises(errors.InvalidInputError, match="no name of a tag"):
         tags.create(name, store_of_three.snapshots.snapshot(1))
 
 
-def test_a_tag_is_kept_for_some_time(store_of_three, tags):
+def test_tag_is_kept_for_some_time(store_of_three, tags):
     with pytest.raises(errors.InvalidInputError, match="above zero"):
         tags.create("v", store_of_three.snapshots.snapshot(1), time_retained=dt.timedelta())
 
@@ -146,7 +146,7 @@ def reopen(tagged_store):
     return FileStore.open(tagged_store.file_io, tagged_store.table_path)
 
 
-def test_an_empty_branch_has_all_schemas_and_no_snapshot(tagged_store):
+def test_empty_branch_has_all_schemas_and_no_snapshot(tagged_store):
     tagged_store.schemas.commit_changes([ADD_C], time_millis=2)
     tagged_store.branches.create("b")
     branch = on_branch(tagged_store, "b")
@@ -155,7 +155,7 @@ def test_an_empty_branch_has_all_schemas_and_no_snapshot(tagged_store):
     assert list(tagged_store.branches.list()) == ["b"]
 
 
-def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged_store):
+def test_branch_starts_at_tag_or_snapshot(tagged_store):
     tagged_store.schemas.commit_changes([ADD_C], time_millis=2)
     tagged_store.branches.create("t", tag="v1")
     tagged_store.branches.create("s", snapshot_id=2)
@@ -165,7 +165,7 @@ def test_a_branch_begins_with_a_tag_or_a_snapshot(tagged_store):
     assert kit.live_names(on_branch(tagged_store, "s")) == ["one", "two"]
 
 
-def test_a_branch_is_written_beside_main(tagged_store):
+def test_branch_and_main_are_written_separately(tagged_store):
     tagged_store.branches.create("b", tag="v1")
     branch = on_branch(tagged_store, "b")
     assert kit.commit(branch, kit.message(kit.plain_file("three"))).id == 2
@@ -174,7 +174,7 @@ def test_a_branch_is_written_beside_main(tagged_store):
     assert branch.label == f"{tagged_store.label}$branch_b"
 
 
-def test_main_becomes_the_branch(tagged_store):
+def test_fast_forward_replaces_main(tagged_store):
     tagged_store.tags.create("v2", tagged_store.snapshots.snapshot(2))
     tagged_store.schemas.commit_changes(
         [AddColumn(field_names=("main_only",), data_type=bigint())], time_millis=2
@@ -193,7 +193,7 @@ def test_main_becomes_the_branch(tagged_store):
     assert tagged_store.branches.fast_forward("b").id == 2
 
 
-def test_a_branch_that_shares_nothing_replaces_main(tagged_store):
+def test_unrelated_branch_replaces_main(tagged_store):
     tagged_store.branches.create("b")
     kit.commit(on_branch(tagged_store, "b"), kit.message(kit.plain_file("other")))
     assert tagged_store.branches.fast_forward("b").id == 1
@@ -201,7 +201,7 @@ def test_a_branch_that_shares_nothing_replaces_main(tagged_store):
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_a_crash_leaves_main_readable_and_the_next_call_finishes(tmp_path, fault):
+def test_crashed_fast_forward_is_finished_by_next(tmp_path, fault):
     states = [["one"], ["one", "two"], ["one", "two", "three"], ["one", "new"]]
     for call in itertools.count():
         tagged = kit.new_store(tmp_path / str(call))
@@ -232,7 +232,7 @@ def _ahead(directory):
     return main
 
 
-def test_no_commit_beside_a_promotion_is_undone(tmp_path):
+def test_no_commit_beside_promotion_is_undone(tmp_path):
     """Beside each storage call of it: the commit is built on the branch, or that is refused."""
     ends = set()
     for number in itertools.count():
@@ -261,7 +261,7 @@ def test_no_commit_beside_a_promotion_is_undone(tmp_path):
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_a_promotion_that_died_is_finished_by_the_next_one(tmp_path, fault):
+def test_killed_promotion_is_finished_by_next(tmp_path, fault):
     for call in itertools.count():
         main = _ahead(tmp_path / str(call))
         calls = FaultyFileIO(LocalFileIO(), faults={call: fault})
@@ -273,7 +273,7 @@ def test_a_promotion_that_died_is_finished_by_the_next_one(tmp_path, fault):
             break
 
 
-def test_a_branch_whose_first_snapshots_expired_is_not_promoted(tmp_path):
+def test_branch_whose_first_snapshots_expired_is_not_promoted(tmp_path):
     main = _ahead(tmp_path)
     retention = Retention(min_count=1, max_count=1, time_ms=0, limit=10)
     expire_snapshots(on_branch(main, "b"), retention=retention)
@@ -306,7 +306,7 @@ def test_names_and_sources_are_checked(tagged_store):
     assert list(tagged_store.branches.list()) == ["b"]
 
 
-def test_a_deleted_branch_is_gone_and_main_stays(tagged_store):
+def test_deleted_branch_is_gone_and_main_stays(tagged_store):
     tagged_store.branches.create("b", tag="v1")
     tagged_store.branches.delete("b")
     assert tagged_store.branches.list() == {}
@@ -332,7 +332,7 @@ def test_consumer_file_equals_javas(consumers, paths):
     assert consumers.next_snapshot("etl") == 4
 
 
-def test_advancing_never_moves_back(consumers):
+def test_advance_never_moves_consumer_back(consumers):
     assert consumers.advance("etl", 4) == 4
     assert consumers.advance("etl", 4) == 4
     assert consumers.advance("etl", 2) == 4
@@ -342,7 +342,7 @@ def test_advancing_never_moves_back(consumers):
         consumers.reset("etl", 0)
 
 
-def test_the_slowest_consumer_holds_snapshots(consumers):
+def test_slowest_consumer_holds_snapshots(consumers):
     assert consumers.min_next_snapshot() is None
     consumers.advance("a", 7)
     consumers.advance("b", 3)
@@ -353,7 +353,7 @@ def test_the_slowest_consumer_holds_snapshots(consumers):
     assert consumers.min_next_snapshot() == 7
 
 
-def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
+def test_idle_consumers_expire(consumers, paths):
     now = kit.FixedClock().now_millis() / 1000
     for name, age in (("old", 3600), ("new", 10)):
         consumers.advance(name, 1)
@@ -367,7 +367,7 @@ def test_consumers_that_rest_too_long_are_forgotten(consumers, paths):
     [b"", b"[]", b"{}", b'{"nextSnapshot":"4"}', b'{"nextSnapshot":true}', b"[" * 100_000],
     ids=range(6),
 )
-def test_a_damaged_file_is_named(consumers, paths, data):
+def test_damaged_file_is_named(consumers, paths, data):
     LocalFileIO().write_bytes(paths.consumer("etl"), data)
     with pytest.raises(errors.FormatError, match="consumer-etl: not a consumer's file"):
         consumers.next_snapshot("etl")
@@ -399,13 +399,13 @@ def test_later_snapshots_are_undone(history):
     assert kit.live_names(history) == ["a", "b", "e"]
 
 
-def test_to_the_newest_nothing_changes(history):
+def test_rollback_to_newest_changes_nothing(history):
     done = rollback_to_snapshot(history, 4)
     assert (done.snapshots, done.tags) == ((), ())
     assert kit.newest(history).id == 4
 
 
-def test_a_tag_brings_its_expired_snapshot_back(history):
+def test_rollback_to_tag_restores_expired_snapshot(history):
     for number in (1, 2):
         LocalFileIO().delete_file(history.paths.snapshot(number))
     LocalFileIO().replace(f"{history.paths.snapshot_directory}/EARLIEST", b"3")
@@ -424,7 +424,7 @@ def test_missing_target_changes_nothing(history):
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_a_crash_leaves_a_state_there_was_and_the_next_call_finishes(tmp_path, fault):
+def test_crashed_rollback_is_finished_by_next(tmp_path, fault):
     for call in itertools.count():
         history = kit.new_store(tmp_path / str(call))
         for name in "abcd":

@@ -76,7 +76,7 @@ def test_lists_keep_their_order_and_may_be_empty(tmp_path):
     assert _store(tmp_path).read_list(empty) == ()
 
 
-def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
+def test_filter_is_same_with_and_without_cache(tmp_path, monkeypatch):
     partition = _partition(1, "a")
     entries = [entry(partition=partition, bucket=n % 4, total_buckets=4) for n in range(50)]
     meta = _store(tmp_path).write(entries, ManifestNames("u"))
@@ -94,7 +94,7 @@ def test_a_filter_sees_the_same_whether_cached_or_not(tmp_path, monkeypatch):
     assert list(_store(tmp_path).read(meta)) == entries
 
 
-def test_a_warm_plan_reads_no_manifest(tmp_path):
+def test_warm_plan_reads_no_manifest(tmp_path):
     file_io = FaultyFileIO(LocalFileIO())
     store = new_store(tmp_path, file_io=file_io)
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_a_warm_plan_reads_no_manifest(tmp_path):
     assert file_io.count("read_bytes") == before
 
 
-def test_cache_stays_within_its_bytes_and_keeps_the_last_used():
+def test_cache_stays_within_its_bytes_and_keeps_last_used():
     cache = ManifestCache(1000)
     for name in "abc":
         cache.put(("file", name), (1,) * 3, 100)
@@ -149,7 +149,7 @@ def test_many_threads_may_use_one_cache():
     assert errors == []
 
 
-def test_deleting_a_manifest_forgets_it(tmp_path):
+def test_deleted_manifest_leaves_cache(tmp_path):
     store, names = _store(tmp_path), ManifestNames("u")
     name, _ = store.write_list([], names)
     store.delete(name)
@@ -157,7 +157,7 @@ def test_deleting_a_manifest_forgets_it(tmp_path):
     assert store._cache.get(store._key(name)) is None
 
 
-def test_a_nan_partition_makes_bounds_unknown_not_wrong():
+def test_nan_partition_makes_bounds_unknown():
     schema = table_schema({"p": "DOUBLE", "x": "INT"}, partition_keys=["p"])
     values = PartitionValues(schema)
     types = [field.type for field in schema.partition_fields]
@@ -177,7 +177,7 @@ def test_bounds_hold_for_both_zeros_as_java_orders_them():
         assert [str(end) for end in ends] == ["-0.0", "0.0"]
 
 
-def test_many_manifests_are_read_in_order_whatever_is_in_the_cache(tmp_path):
+def test_manifests_are_read_in_order_with_any_cache(tmp_path):
     store = _store(tmp_path)
     names = ManifestNames("u")
     files = [data_file(file_name=f"data-{number}") for number in range(40)]
@@ -189,7 +189,7 @@ def test_many_manifests_are_read_in_order_whatever_is_in_the_cache(tmp_path):
     assert [item.file.file_name for item in found] == [f.file_name for f in [*files, files[0]]]
 
 
-def test_a_reader_of_many_manifests_may_stop_early(tmp_path):
+def test_reader_of_many_manifests_may_stop_early(tmp_path):
     store = _store(tmp_path)
     names = ManifestNames("u")
     metas = [
@@ -295,14 +295,14 @@ def _histories(draw):
 
 
 @given(_histories(), st.integers(1, 150), st.integers(1, 400), st.integers(1, 5))
-def test_merging_never_changes_the_live_files(history, target, full, count):
+def test_merging_never_changes_live_files(history, target, full, count):
     memory, metas = history
     merged = _fold(metas, memory, target, full, count)
     assert sorted(_live(memory, merged)) == sorted(_live(memory, metas))
 
 
 @given(_histories(), st.integers(1, 150))
-def test_a_full_merge_leaves_no_delete(history, target):
+def test_full_merge_leaves_no_delete(history, target):
     memory, metas = history
     merged = _fold(metas, memory, target, full=0)
     assert all(meta.num_deleted_files == 0 for meta in merged)
@@ -315,13 +315,13 @@ def test_few_small_manifests_are_left_alone_and_not_read():
     assert memory.reads == []
 
 
-def test_a_rest_of_many_small_manifests_becomes_one():
+def test_remaining_small_manifests_become_one():
     memory = _Memory()
     metas = [memory.write([_add(number)]) for number in range(3)]
     assert [meta.num_added_files for meta in _fold(metas, memory, count=3)] == [3]
 
 
-def test_many_small_commits_write_each_entry_a_few_times():
+def test_small_commits_rewrite_entries_few_times():
     memory: _Memory = _Memory()
     metas: list[manifest.ManifestFileMeta] = []
     for number in range(2_000):
@@ -331,7 +331,7 @@ def test_many_small_commits_write_each_entry_a_few_times():
     assert len(_live(memory, metas)) == 2_000
 
 
-def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
+def test_neighbours_are_folded_as_soon_as_they_reach_target():
     memory = _Memory()
     metas = [memory.write([_add(n * 4 + k) for k in range(4)]) for n in range(4)]
     merged = _fold(metas, memory, target=75, count=9)
@@ -339,18 +339,18 @@ def test_neighbours_are_folded_as_soon_as_they_reach_the_target():
     assert _live(memory, merged) == _live(memory, metas)
 
 
-def test_a_large_manifest_alone_is_kept_as_it_is():
+def test_single_large_manifest_is_kept():
     memory = _Memory()
     large = memory.write([_add(number) for number in range(20)])
     assert _fold([large], memory, target=100) == [large]
     assert memory.reads == []
 
 
-def test_inside_a_fold_an_add_and_its_delete_cancel_and_a_lone_delete_stays():
+def test_fold_cancels_add_and_delete_and_keeps_lone_delete():
     assert cancel_pairs([_add(1), _add(2), _delete(1), _delete(7)]) == [_add(2), _delete(7)]
 
 
-def test_a_full_merge_keeps_large_manifests_of_other_partitions_unread():
+def test_full_merge_reads_no_manifest_of_other_partitions():
     memory = _Memory()
     other = memory.write([_add(n, b"q") for n in range(20)])
     same = memory.write([_add(n, b"p") for n in range(20, 40)])

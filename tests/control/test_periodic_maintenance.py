@@ -89,17 +89,17 @@ def partitioned_store(tmp_path, columns, options, *, rows):
         ),
     ],
 )
-def test_values_mean_a_time(options, spec, expected):
+def test_partition_values_are_times(options, spec, expected):
     assert PartitionTime(Options(options)).of(spec) == expected
 
 
 @pytest.mark.parametrize("formatter", ["yyyy-MM-dd EEE", "yyyy-yyyy"])
-def test_a_format_that_is_not_understood_is_refused(formatter):
+def test_unknown_time_format_is_refused(formatter):
     with refused(InvalidInputError, formatter, kind="partition-time"):
         PartitionTime(Options({"partition.timestamp-formatter": formatter}))
 
 
-def test_old_partitions_go_in_one_commit(tmp_path):
+def test_old_partitions_expire_in_one_commit(tmp_path):
     days = ["2024-01-01", "2024-01-02", "2024-01-03", None, "someday"]
     options = {"partition.expiration-time": "7 d"}
     columns = {"dt": "STRING", "v": "INT"}
@@ -115,7 +115,7 @@ def test_old_partitions_go_in_one_commit(tmp_path):
     assert expire_partitions(store, commit_user="b", clock=clock).snapshot is None
 
 
-def test_dates_and_the_most_partitions_at_a_time(tmp_path):
+def test_date_partitions_expire_up_to_limit(tmp_path):
     options = {"partition.expiration-time": "1 d", "partition.expiration-max-num": "1"}
     columns = {"day": "DATE", "v": "INT"}
     store = partitioned_store(tmp_path, columns, options, rows=[[19_724], [19_723]])
@@ -124,7 +124,7 @@ def test_dates_and_the_most_partitions_at_a_time(tmp_path):
     assert live_names(store) == ["0"]  # January 2nd
 
 
-def test_the_newest_file_tells_the_age_if_asked(tmp_path):
+def test_newest_file_is_age_of_partition_on_request(tmp_path):
     options = {"partition.expiration-time": "1 d", "partition.expiration-strategy": "update-time"}
     columns = {"part": "INT", "v": "INT"}
     store = new_store(tmp_path, Schema.of(columns, partition_keys=["part"], options=options))
@@ -144,7 +144,7 @@ def commit_at(store, *parts, watermark=None):
     )
 
 
-def test_the_first_snapshot_after_a_day_is_tagged_with_it(tmp_path):
+def test_first_snapshot_after_day_is_tagged_with_it(tmp_path):
     options = {"tag.automatic-creation": "process-time", "tag.creation-delay": "1 h"}
     store = new_store(tmp_path, Schema.of({"a": "BIGINT"}, options=options))
     commit_at(store, 2024, 1, 1, 10)
@@ -161,7 +161,7 @@ def test_the_first_snapshot_after_a_day_is_tagged_with_it(tmp_path):
 
 @pytest.mark.parametrize("completes", ["false", "true"])
 @pytest.mark.parametrize("first", [True, False])
-def test_a_clock_that_was_years_ahead_does_not_end_the_tags(tmp_path, completes, first):
+def test_future_snapshot_time_does_not_stop_tags(tmp_path, completes, first):
     options = {
         "tag.automatic-creation": "process-time",
         "tag.automatic-completion": completes,
@@ -182,7 +182,7 @@ def test_a_clock_that_was_years_ahead_does_not_end_the_tags(tmp_path, completes,
     assert tag_files.create_auto_tags(store).created == ()
 
 
-def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
+def test_missed_periods_get_tags(tmp_path):
     options = {
         "tag.automatic-creation": "process-time",
         "tag.creation-period": "hourly",
@@ -199,7 +199,7 @@ def test_periods_without_a_snapshot_are_made_up_for(tmp_path):
     assert tag_files.create_auto_tags(store).created == ("2024010105",)
 
 
-def test_the_oldest_automatic_tags_go(tmp_path):
+def test_oldest_automatic_tags_expire(tmp_path):
     options = {
         "tag.automatic-creation": "watermark",
         "tag.creation-period": "two-hours",
@@ -256,7 +256,7 @@ def stored_names(store):
     return {status.name for status in LocalFileIO().list_directory(f"{store.table_path}/bucket-0")}
 
 
-def test_deleted_file_expires_with_the_last_snapshot_that_has_it(store):
+def test_deleted_file_expires_with_last_snapshot_that_has_it(store):
     add(store, "a", "b")
     drop(store, "a")
     add(store, "c")
@@ -270,7 +270,7 @@ def test_deleted_file_expires_with_the_last_snapshot_that_has_it(store):
     assert referenced_manifests(store) == manifest_files(store)
 
 
-def test_a_dry_run_tells_the_same_and_deletes_nothing(store):
+def test_dry_run_reports_same_and_deletes_nothing(store):
     add(store, "a")
     drop(store, "a")
     planned = expire_snapshots(store, retention=NEWEST, dry_run=True)
@@ -280,7 +280,7 @@ def test_a_dry_run_tells_the_same_and_deletes_nothing(store):
     assert stored_names(store) == set()
 
 
-def test_a_file_that_changed_its_level_stays(keyed):
+def test_file_with_changed_level_is_kept(keyed):
     file = keyed_file(1, 2, file_name="a")
     commit(keyed, message(file, total_buckets=2))
     LocalFileIO().write_bytes(f"{keyed.table_path}/bucket-0/a", b"x")
@@ -294,7 +294,7 @@ def test_a_file_that_changed_its_level_stays(keyed):
 
 
 @pytest.mark.parametrize("ahead", [(3,), (3, 4, 5), (9,)], ids=str)
-def test_a_clock_that_is_far_ahead_holds_no_snapshots(store, ahead):
+def test_future_snapshot_time_holds_no_snapshots(store, ahead):
     """A snapshot is older than its successors, whatever its clock."""
     year = 365 * 24 * HOUR
     for number in range(1, 10):
@@ -312,7 +312,7 @@ def test_a_clock_that_is_far_ahead_holds_no_snapshots(store, ahead):
     assert slow.snapshot_ids == ()
 
 
-def test_times_of_a_wrong_clock_are_looked_at_once():
+def test_times_of_wrong_clock_are_read_once():
     asked = []
 
     def time_of(number):
@@ -338,14 +338,14 @@ def test_options_say_how_long_snapshots_are_kept(store):
     assert defaults == Retention(min_count=10, max_count=2**31 - 1, time_ms=HOUR, limit=50)
 
 
-def test_numbers_that_keep_nothing_are_refused():
+def test_retention_of_nothing_is_refused():
     with pytest.raises(InvalidInputError, match="at least 0"):
         replace(NEWEST, min_count=0)
     with pytest.raises(InvalidInputError, match=r"snapshot\.num-retained\.max"):
         Retention.of_snapshots(Options({"snapshot.num-retained.max": "3"}))
 
 
-def test_a_consumer_holds_the_snapshots_it_has_not_read(store):
+def test_consumer_holds_snapshots_it_has_not_read(store):
     for name in "abcd":
         add(store, name)
     store.consumers.reset("reader", 3)
@@ -385,7 +385,7 @@ def test_quiet_source_holds_no_snapshot(store):
     assert store.snapshots.list_ids() == [24]
 
 
-def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_last_ledger(store):
+def test_ledger_expires_with_its_last_snapshot(store):
     kept = {1: ["ledger-a.parquet"], 2: ["ledger-a.parquet", "ledger-b.parquet"]}
     for number, parts in {**kept, 3: ["ledger-b.parquet"], 4: ["ledger-c.parquet"]}.items():
         members = {"source": "landing", "parts": [[part] for part in parts]}
@@ -411,7 +411,7 @@ def test_ledgers_go_with_the_last_snapshot_that_names_them_and_parts_with_the_la
 
 
 @pytest.mark.parametrize("pointer_was_written", [True, False])
-def test_pointer_names_the_ledger_after_foreign_commits(store, pointer_was_written):
+def test_pointer_names_ledger_after_foreign_commits(store, pointer_was_written):
     ingest(store, "a", "ledger-1.json")
     ingest(store, "b", "ledger-2.json")
     if not pointer_was_written:  # the commits were killed before
@@ -426,7 +426,7 @@ def test_pointer_names_the_ledger_after_foreign_commits(store, pointer_was_writt
     assert pointed_ledger(store, LANDING) is None
 
 
-def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
+def test_slow_writer_keeps_pointer_to_later_ledger(store):
     """The later one's snapshots expire before the slow writer writes its hint, then its pointer."""
     ingest(store, "a", "ledger-1.json")
 
@@ -444,7 +444,7 @@ def test_a_slow_writer_does_not_point_to_its_ledger_over_a_later_one(store):
     assert pointed_ledger(store, LANDING) == "ledger-3.json"
 
 
-def test_of_two_writers_that_point_to_their_ledgers_in_any_order_the_later_one_counts(tmp_path):
+def test_later_ledger_pointer_wins_in_any_order(tmp_path):
     """One writer is slow before any call after its commit; an old name counts until then."""
     for stop in itertools.count():
         store, calls = new_store(tmp_path / str(stop)), []
@@ -486,7 +486,7 @@ def test_rollback_undoes_pointers_to_ledgers(store):
     assert pointed_ledger(store, LANDING) is None
 
 
-def test_a_tag_keeps_its_files_until_it_is_deleted(store):
+def test_tag_keeps_its_files_until_it_is_deleted(store):
     store.tags.create("first", add(store, "a", "b"))
     store.tags.create("second", add(store, "c"))
     drop(store, "a", "b", "c")
@@ -502,7 +502,7 @@ def test_a_tag_keeps_its_files_until_it_is_deleted(store):
         tag_files.delete_tag(store, "first")
 
 
-def test_tags_expire_when_their_time_is_over(store):
+def test_tags_expire_after_their_retention(store):
     made = add(store, "a")
     store.tags.create("short", made, time_retained=dt.timedelta(hours=1))
     store.tags.create("long", made, time_retained=dt.timedelta(days=300_000))
@@ -511,7 +511,7 @@ def test_tags_expire_when_their_time_is_over(store):
     assert [tag.name for tag in store.tags.list()] == ["ever", "long"]
 
 
-def test_a_changelog_outlives_its_snapshot(tmp_path):
+def test_changelog_outlives_its_snapshot(tmp_path):
     schema = Schema.of({"a": "BIGINT"}, options={"changelog.num-retained.min": "20"})
     store = new_store(tmp_path, schema)
     add(store, "a")
@@ -524,7 +524,7 @@ def test_a_changelog_outlives_its_snapshot(tmp_path):
     assert clean_orphan_files(store, older_than_ms=0, clock=LATER).files == ()
 
 
-def test_an_expiration_may_fail_at_any_call(tmp_path):
+def test_expiration_survives_failure_at_any_call(tmp_path):
     """Its snapshots are whole after any failed call; the next expiration completes it."""
     for call in itertools.count():
         store = new_store(tmp_path / str(call))
@@ -568,7 +568,7 @@ def _tagged_manifests(store):
     return names
 
 
-def test_orphans_are_old_files_that_nothing_names(store):
+def test_orphans_are_old_unnamed_files(store):
     add(store, "a")
     io = LocalFileIO()
     for name in (
@@ -594,7 +594,7 @@ def test_orphans_are_old_files_that_nothing_names(store):
         assert io.exists(f"{store.table_path}/{name}")
 
 
-def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(store):
+def test_ledger_is_orphan_only_if_replaced(store):
     names = [f"ledger-{uuid4()}.json" for _ in range(3)]
     for name, source in zip(names, ("landing", "landing", "expired"), strict=True):
         data = json.dumps({"source": source}).encode()
@@ -604,7 +604,7 @@ def test_a_ledger_is_an_orphan_only_if_another_one_of_its_source_counts(store):
     assert [status.name for status in found.files] == [names[0]]
 
 
-def test_a_snapshot_without_its_manifests_stops_the_cleaning(store):
+def test_snapshot_without_its_manifests_stops_cleaning(store):
     damaged = add(store, "a")
     LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{ORPHAN}", b"1234")
     store.manifests.delete(damaged.delta_manifest_list)
@@ -631,7 +631,7 @@ def test_changelog_expires_later_with_its_own_files(tmp_path):
     assert clean_orphan_files(store, clock=LATER).files == ()
 
 
-def test_directories_of_partitions_go_with_their_last_file(tmp_path):
+def test_empty_partition_directories_are_deleted(tmp_path):
     columns = {"day": "DATE", "hour": "INT", "n": "INT"}
     store = new_store(tmp_path, Schema.of(columns, partition_keys=["day", "hour"]))
     types = [field.type for field in store.partitions.fields]

@@ -40,12 +40,12 @@ def _write(store: FileStore, bucket: int, largest: int, **more):
     return file
 
 
-def test_an_empty_table_has_no_state(keyed):
+def test_empty_table_has_no_state(keyed):
     assert writer_state(keyed, None).bucket_states == ()
     assert partition_buckets(keyed, None, [EMPTY_ROW]) == {}
 
 
-def test_writers_that_pad_by_a_counter_get_the_live_files(tmp_path):
+def test_plans_of_padding_writers_have_live_files(tmp_path):
     padding = {"sequence.field": "n", "sequence.auto-padding": "second-to-micro", "bucket": "2"}
     columns = {"a": "BIGINT", "n": "INT"}
     store = kit.new_store(tmp_path, Schema.of(columns, primary_keys=["a"], options=padding))
@@ -57,7 +57,7 @@ def test_writers_that_pad_by_a_counter_get_the_live_files(tmp_path):
     ]
 
 
-def test_an_unaware_table_needs_no_state(tmp_path):
+def test_unaware_table_needs_no_state(tmp_path):
     store = kit.new_store(tmp_path, kit.APPEND)
     kit.commit(store, kit.message(kit.plain_file(), total_buckets=-1))
     assert writer_state(store, store.snapshots.latest()).bucket_states == ()
@@ -142,7 +142,7 @@ def test_partitions_with_another_bucket_count_are_reported(keyed):
     assert partition_buckets(keyed, keyed.snapshots.latest(), [EMPTY_ROW, b"x"]) == {EMPTY_ROW: 2}
 
 
-def test_the_state_is_of_the_snapshot_asked_for(keyed):
+def test_state_belongs_to_requested_snapshot(keyed):
     _write(keyed, 0, 1)
     first = keyed.snapshots.latest()
     _write(keyed, 0, 9)
@@ -164,7 +164,7 @@ _STEPS = st.lists(
 
 @settings(max_examples=often(12), deadline=None)
 @given(_STEPS)
-def test_remembered_plan_equals_a_fresh_one(tmp_path_factory, steps):
+def test_remembered_plan_equals_fresh_one(tmp_path_factory, steps):
     schema = Schema.of(
         {"p": "BIGINT", "a": "BIGINT"},
         primary_keys=["p", "a"],
@@ -242,7 +242,7 @@ def test_other_buckets_and_compactions_are_no_conflict(new_catalog):
         check(4)
 
 
-def test_of_appended_files_only_those_that_may_match_conflict(new_catalog):
+def test_only_matching_appends_conflict(new_catalog):
     table = new_catalog.create_table("db.t", Schema.of({"id": "BIGINT"}))
 
     def write(*ids):
@@ -280,7 +280,7 @@ def _commit_many(path: str, writer: int, barrier, answers) -> None:
     answers.put(acknowledged)
 
 
-def test_four_processes_that_meet_before_every_commit_lose_nothing(tmp_path):
+def test_four_synchronised_processes_lose_nothing(tmp_path):
     table = kit.new_store(tmp_path)
     barrier, answers = _FORKED.Barrier(_PROCESSES), _FORKED.Queue()
     processes = [
@@ -360,11 +360,11 @@ def rewritten(tmp_path) -> FileStore:
         (1, 1, "compactor", None),
     ],
 )
-def test_a_rewrite_since_the_safe_snapshot_is_a_conflict(rewritten, safe, partition, user, outcome):
+def test_rewrite_since_safe_snapshot_is_conflict(rewritten, safe, partition, user, outcome):
     assert _outcome(_strict(rewritten, safe), partition, user=user) == outcome
 
 
-def test_without_the_option_nothing_is_strict(rewritten):
+def test_strict_mode_is_off_by_default(rewritten):
     assert _outcome(rewritten, 1) is None
 
 
@@ -377,7 +377,7 @@ def test_overwrite_keeps_appends_to_real_buckets(tmp_path, bucket, outcome):
     assert _outcome(_strict(store, 0), 3) is None
 
 
-def test_rows_deleted_by_vectors_count_as_a_rewrite(tmp_path):
+def test_rows_deleted_by_vectors_count_as_rewrite(tmp_path):
     store = kit.new_store(tmp_path, STRICT)
     kit.commit(store, _append_message(1))
     kit.commit(store, kind=CommitKind.OVERWRITE)

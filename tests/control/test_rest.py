@@ -82,14 +82,14 @@ def error(status, kind=None, **headers):
     return Say(status, body, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
-def test_busy_server_is_asked_again_after_its_delay(api, server, pacing):
+def test_busy_server_is_retried_after_its_delay(api, server, pacing):
     server.will(error(429, Retry_After="7"), error(503), error(503), GOOD)
     assert commit(api)
     assert pacing.waited == [7, 2, 4]
     assert len({asked.body for asked in server.asked}) == 1
 
 
-def test_a_date_may_say_when_to_come_again(api, server, pacing):
+def test_retry_after_may_be_date(api, server, pacing):
     soon = dt.datetime.fromtimestamp(pacing.now / 1000 + 5, tz=dt.UTC)
     server.will(error(503, Retry_After=soon.strftime("%a, %d %b %Y %H:%M:%S GMT")))
     server.will(error(503, Retry_After="soon"), GOOD)
@@ -97,7 +97,7 @@ def test_a_date_may_say_when_to_come_again(api, server, pacing):
     assert pacing.waited == [5, 2]
 
 
-def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
+def test_permanently_busy_server_is_definite_failure(api, server, pacing):
     server.will(*[error(429)] * 6)
     with pytest.raises(errors.StorageError, match="429"):
         commit(api)
@@ -115,7 +115,7 @@ def test_a_server_that_stays_busy_surely_did_nothing(api, server, pacing):
         (501, errors.UnsupportedFeatureError, "server-unsupported"),
     ],
 )
-def test_refusal_of_a_server_is_definite(api, server, status, expected, kind):
+def test_refusal_of_server_is_definite(api, server, status, expected, kind):
     server.will(error(status), Say(status, b"<html>a proxy's page"), Say(status))
     for _ in range(3):
         with refused(expected, kind=kind):
@@ -130,7 +130,7 @@ def test_refusal_of_a_server_is_definite(api, server, status, expected, kind):
         (409, "TAG", "tag-exists"),
     ],
 )
-def test_the_resource_makes_the_kind(api, server, status, resource, kind):
+def test_resource_type_selects_error_kind(api, server, status, resource, kind):
     server.will(error(status, resource))
     with refused(errors.InvalidInputError, kind=kind):
         api.get((*T, "tags", "x"), bodies.TagResponse)
@@ -141,7 +141,7 @@ def test_the_resource_makes_the_kind(api, server, status, resource, kind):
     [LOST, CUT, error(500), error(502), Say(body=b"{}"), Say(body=b"<html>"), Say(hangs=True)],
     ids=["lost", "cut", "500", "502", "nothing said", "no JSON", "silence"],
 )
-def test_a_commit_without_an_answer_is_unknown_and_not_sent_again(api, server, answer):
+def test_commit_without_answer_is_unknown_and_not_resent(api, server, answer):
     server.will(answer, GOOD)
     with pytest.raises(errors.CommitUnknownError):
         commit(api)
@@ -155,7 +155,7 @@ def test_commit_that_may_have_happened_is_unknown_after_any_later_answer(api, se
         commit(api)
 
 
-def test_a_lost_race_is_no_error(api, server):
+def test_lost_race_is_no_error(api, server):
     server.will(Say(body={"success": False}))
     assert not commit(api)
 
@@ -166,14 +166,14 @@ def test_reading_requests_are_repeated(api, server, pacing):
     assert pacing.waited == [1, 2]
 
 
-def test_a_read_that_fails_is_a_storage_error(api, server):
+def test_read_that_fails_is_storage_error(api, server):
     server.will(error(500), Say(hangs=True), Say(body=b"{"))
     for expected in (errors.StorageError, errors.StorageError, errors.FormatError):
         with pytest.raises(expected):
             databases(api)
 
 
-def test_a_deletion_that_finds_nothing_the_second_time_has_done_its_work(api, server):
+def test_repeated_deletion_of_missing_item_is_success(api, server):
     server.will(LOST, error(404, "TABLE"))
     api.delete(T)
     server.will(error(404, "TABLE"))
@@ -193,7 +193,7 @@ def test_refused_connection_is_definite(pacing):
     assert pacing.waited == []
 
 
-def test_pages_are_asked_for_until_there_is_none(api, server):
+def test_all_pages_are_requested(api, server):
     server.will(
         Say(body={"tables": ["a"], "nextPageToken": "a"}),
         Say(body={"tables": ["b"], "nextPageToken": "b"}),
@@ -210,7 +210,7 @@ def test_pages_are_asked_for_until_there_is_none(api, server):
         databases(api)
 
 
-def test_names_go_on_the_wire_as_java_writes_them(api, server):
+def test_names_are_encoded_as_by_java(api, server):
     server.will(Say(404))
     with pytest.raises(errors.NotFoundError):
         api.get(("databases", "d b", "tables", "x~*%2F/é$branch_b"), bodies.TableResponse)
@@ -219,7 +219,7 @@ def test_names_go_on_the_wire_as_java_writes_them(api, server):
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_names_that_lead_elsewhere_are_not_asked_for(api, server, name):
+def test_traversing_names_are_not_requested(api, server, name):
     with pytest.raises(errors.InvalidInputError, match="no name"):
         api.get((*T, "tags", name), bodies.TagResponse)
     assert server.asked == []
@@ -237,7 +237,7 @@ def test_authentication_headers_are_sent_alone(api, server, tmp_path, monkeypatc
         assert "Cookie" not in asked.headers
 
 
-def test_a_redirect_is_not_followed(api, server):
+def test_redirect_is_not_followed(api, server):
     with ScriptedServer().running() as other:
         server.will(Say(307, headers={"Location": f"{other.uri}/v1/p/databases"}))
         with pytest.raises(errors.StorageError, match="307"):
@@ -245,7 +245,7 @@ def test_a_redirect_is_not_followed(api, server):
         assert other.asked == []
 
 
-def test_no_message_shows_a_secret(api, server):
+def test_no_message_shows_secret(api, server):
     leaking = f"bad token {SECRET} at https://u:pw@h/x?Signature=abc"
     server.will(Say(400, {"message": leaking}, {"x-request-id": f"r-{SECRET}"}))
     with pytest.raises(errors.InvalidInputError) as refused:
@@ -257,7 +257,7 @@ def test_no_message_shows_a_secret(api, server):
     assert "request r-******" in shown
 
 
-def test_client_is_identified_once_for_all(server, pacing):
+def test_client_is_identified_once(server, pacing):
     client = http_client.HttpClient(
         f"{server.uri}/at/", BearerAuth(SECRET), headers={"X-Mine": "1"}
     )
@@ -316,7 +316,7 @@ def nothing(url):
         (ODD, KEY, "2127a8735c8bdada0bb514e70265b13f7939a550d11b217ae4eb8250a6b11618"),
     ],
 )
-def test_the_default_signature_is_javas(request_, token, signature):
+def test_default_signature_is_javas(request_, token, signature):
     headers = DefaultSigner("cn-hangzhou").headers(request_, token, NOW)
     scope = "20250306/cn-hangzhou/DlfNext/aliyun_v4_request"
     assert headers["Authorization"] == (
@@ -336,14 +336,14 @@ def test_the_default_signature_is_javas(request_, token, signature):
         (LIST, KEY, "O8IA14mW5cgV38/FNghwslqXXpk="),
     ],
 )
-def test_the_openapi_signature_is_javas(request_, token, signature):
+def test_openapi_signature_is_javas(request_, token, signature):
     headers = OpenApiSigner(lambda: "nonce").headers(request_, token, NOW)
     assert headers["Authorization"] == f"acs AKID:{signature}"
     assert headers["Date"] == "Thu, 06 Mar 2025 13:11:44 GMT"
     assert headers["Host"] == "dlfnext.cn-hangzhou.aliyuncs.com"
 
 
-def test_each_openapi_request_has_a_nonce_of_its_own():
+def test_openapi_requests_have_unique_nonces():
     first, second = (OpenApiSigner().headers(LIST, KEY, NOW) for _ in range(2))
     assert first["x-acs-signature-nonce"] != second["x-acs-signature-nonce"]
 
@@ -356,7 +356,7 @@ def dlf(**options):
 KEYS = {"access_key_id": "AKID", "access_key_secret": "AKSECRET"}
 
 
-def test_uri_sets_region_and_signer_unless_the_options_do():
+def test_uri_sets_region_and_signer_unless_given():
     def signer(uri, **options):
         found = auth_of({"uri": uri, **dlf(**KEYS, **options)}, FixedClock(NOW_MS), nothing)
         assert isinstance(found, DlfAuth)
@@ -369,7 +369,7 @@ def test_uri_sets_region_and_signer_unless_the_options_do():
     assert named == DefaultSigner("cn-hangzhou")
 
 
-def test_a_token_alone_is_a_bearer_token():
+def test_token_alone_is_bearer_token():
     for provider in ({}, {"token.provider": "bear"}):
         found = auth_of({"token": "abc", **provider}, FixedClock(NOW_MS), nothing)
         assert found == BearerAuth("abc")
@@ -405,7 +405,7 @@ def token_text(key, ends=None):
     return json.dumps({**members, "Expiration": ends} if ends else members)
 
 
-def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
+def test_token_file_is_read_again_hour_before_expiry(tmp_path):
     path = tmp_path / "token"
     path.write_text(token_text("first", "2025-03-06T15:00:00Z"))
     clock = FixedClock(NOW_MS)
@@ -429,7 +429,7 @@ def test_a_token_file_is_read_again_an_hour_before_its_end(tmp_path):
     ["", "[]", "{}", '{"AccessKeyId":"a"}', token_text("SECRET", "soon"), "[" * 100_000],
     ids=range(6),
 )
-def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
+def test_damaged_token_file_is_named_and_not_shown(tmp_path, text):
     path = tmp_path / "token"
     path.write_text(text)
     auth = auth_of(dlf(region="r", token_path=str(path)), FixedClock(NOW_MS), nothing)
@@ -441,7 +441,7 @@ def test_a_damaged_token_file_is_named_and_not_shown(tmp_path, text):
         auth.headers(LIST)
 
 
-def test_role_of_the_machine_has_keys():
+def test_machine_role_provides_keys():
     asked = []
 
     def fetch(url):
@@ -459,7 +459,7 @@ def test_role_of_the_machine_has_keys():
     assert asked[2:] == ["http://m/x/other"]
 
 
-def test_machine_without_a_role_is_named():
+def test_machine_without_role_is_named():
     def fetch(url):
         raise errors.StorageError("404")
 
@@ -492,7 +492,7 @@ def storage(path, options, issuer):
     return RenewedFileIO(opened.open)
 
 
-def test_a_token_is_kept_until_an_hour_before_its_end(tmp_path, clock):
+def test_token_is_cached_until_hour_before_expiry(tmp_path, clock):
     issuer = Issuer(clock, any="value")
     file_io = storage(str(tmp_path), {}, issuer)
     assert issuer.asked == 0
@@ -505,14 +505,14 @@ def test_a_token_is_kept_until_an_hour_before_its_end(tmp_path, clock):
     assert issuer.asked == 2
 
 
-def test_a_token_of_less_than_an_hour_is_asked_for_each_time(tmp_path, clock):
+def test_short_lived_token_is_requested_each_time(tmp_path, clock):
     issuer = Issuer(clock)
     issuer.lives_ms = HOUR_MS - 1
     file_io = storage(str(tmp_path), {}, issuer)
     assert (file_io.exists("/a"), file_io.exists("/a"), issuer.asked) == (False, False, 2)
 
 
-def test_work_elsewhere_gets_the_token_and_its_end_and_no_key_of_the_catalog(clock):
+def test_tasks_get_token_and_expiry_without_catalog_keys(clock):
     token = {
         "fs.s3a.access.key": "k", "fs.s3a.secret.key": "s", "fs.s3a.session.token": "t",
     }  # fmt: skip
@@ -536,14 +536,14 @@ def test_work_elsewhere_gets_the_token_and_its_end_and_no_key_of_the_catalog(clo
     assert "k1" not in repr(spec)
 
 
-def test_work_after_the_end_of_credentials_is_refused(tmp_path, clock):
+def test_expired_credentials_are_refused(tmp_path, clock):
     clock.now = 0  # long ago
     spec = storage(str(tmp_path), {}, Issuer(clock)).spec
     with refused(errors.StorageError, kind="token-expired"):
         open_file_io(spec)
 
 
-def test_endpoint_of_the_options_wins_over_that_of_the_token(clock):
+def test_endpoint_of_options_wins_over_that_of_token(clock):
     issuer = Issuer(clock, **{"fs.oss.endpoint": "theirs", "fs.oss.accessKeyId": "k"})
     opened = TableStorage(f"memory:/{id(clock)}", {"dlf.oss-endpoint": "ours"}, issuer, clock)
     assert opened.options_with(issuer())["oss.endpoint"] == "ours"
@@ -551,7 +551,7 @@ def test_endpoint_of_the_options_wins_over_that_of_the_token(clock):
     assert opened.options_with(issuer()) == {"oss.endpoint": "theirs2", "oss.key": "k2"}
 
 
-def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
+def test_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
     def refuse():
         raise errors.StorageError("no token")
 
@@ -560,7 +560,7 @@ def test_a_catalog_that_gives_no_token_opens_nothing(tmp_path, clock):
         file_io.read_bytes(f"{tmp_path}/a")
 
 
-def test_a_token_serves_to_its_end_where_the_catalog_does_not_answer(tmp_path, clock):
+def test_token_is_used_to_expiry_if_catalog_is_down(tmp_path, clock):
     issuer, is_down = Issuer(clock, **{"fs.s3a.access.key": "k"}), [False]
 
     def ask():
@@ -600,7 +600,7 @@ class Guarded(LocalFileIO):
         return super().read_bytes(path)
 
 
-def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
+def test_refused_token_is_requested_again(tmp_path):
     refused, given = {"k1", "k3"}, []
 
     def open_guarded(spec):
@@ -618,7 +618,7 @@ def test_a_token_that_is_refused_is_asked_for_once_more(tmp_path):
     assert given == ["k1", "k2", "k3"]
 
 
-def test_work_elsewhere_gets_another_token_than_the_refused_one(clock):
+def test_tasks_get_new_token_after_refusal(clock):
     issuer = Issuer(clock, **{"fs.s3a.access.key": "k"})
     file_io = storage("s3://bucket/t", {}, issuer)
     first = file_io.spec

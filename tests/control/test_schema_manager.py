@@ -49,7 +49,7 @@ def _copy(paths: TablePaths, schema_id: int) -> None:
     LocalFileIO().write_bytes(paths.schema(schema_id), data)
 
 
-def test_a_created_schema_is_the_latest(paths):
+def test_created_schema_is_latest(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     assert manager.latest() is None
     created = manager.create(SCHEMA, time_millis=7)
@@ -57,14 +57,14 @@ def test_a_created_schema_is_the_latest(paths):
     assert SchemaManager(LocalFileIO(), paths).latest() == created
 
 
-def test_a_table_is_created_once(paths):
+def test_table_is_created_once(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     manager.create(SCHEMA, time_millis=7)
     with pytest.raises(errors.AlreadyExistsError):
         manager.create(SCHEMA, time_millis=8)
 
 
-def test_a_schema_that_breaks_a_rule_is_not_written(paths):
+def test_invalid_schema_is_not_written(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     with pytest.raises(errors.InvalidInputError):
         manager.create(Schema.of({"a": "INT"}, partition_keys=["x"]), time_millis=7)
@@ -80,7 +80,7 @@ def test_ids_are_ordered_as_numbers(paths):
     assert manager.latest() == manager.schema(11)
 
 
-def test_the_latest_id_is_found_from_a_known_one_without_listing(paths):
+def test_latest_id_is_found_from_known_one_without_listing(paths):
     first = SchemaManager(LocalFileIO(), paths).create(SCHEMA, time_millis=7)
     _copy(paths, 1)
     file_io = FaultyFileIO(LocalFileIO())
@@ -88,7 +88,7 @@ def test_the_latest_id_is_found_from_a_known_one_without_listing(paths):
     assert file_io.count("list_directory") == 0
 
 
-def test_a_dropped_table_is_noticed(paths):
+def test_dropped_table_is_noticed(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     first = manager.create(SCHEMA, time_millis=7)
     LocalFileIO().delete_directory(paths.table)
@@ -96,7 +96,7 @@ def test_a_dropped_table_is_noticed(paths):
         manager.latest_id(first)
 
 
-def test_a_schema_is_read_once(paths):
+def test_schema_is_read_once(paths):
     SchemaManager(LocalFileIO(), paths).create(SCHEMA, time_millis=7)
     file_io = FaultyFileIO(LocalFileIO())
     manager = SchemaManager(file_io, paths)
@@ -128,7 +128,7 @@ def test_refused_changes_leave_no_schema(paths):
     assert manager.list_ids() == [0]
 
 
-def test_changes_that_change_nothing_make_no_schema(paths):
+def test_ineffective_changes_create_no_schema(paths):
     manager = _manager(paths)
     assert manager.commit_changes([], time_millis=8).id == 0
     assert manager.commit_changes([sc.set_option("bucket", "1")], time_millis=8).id == 0
@@ -141,13 +141,13 @@ def test_dry_run_shows_changes_without_writing(paths):
     assert manager.list_ids() == [0]
 
 
-def test_there_must_be_a_table_to_change(paths):
+def test_change_of_missing_table_is_refused(paths):
     manager = SchemaManager(LocalFileIO(), paths)
     with pytest.raises(errors.NotFoundError, match="does not exist"):
         manager.commit_changes([sc.add_column("c", "INT")], time_millis=8)
 
 
-def test_loser_of_a_race_changes_the_result_of_the_winner(paths):
+def test_race_loser_changes_schema_of_winner(paths):
     _manager(paths)
     barrier = Barrier(8)
 
@@ -181,7 +181,7 @@ class _Overtaking(FaultyFileIO):
         return super().publish(path, data)
 
 
-def test_a_change_that_another_made_impossible_is_refused(paths):
+def test_change_made_impossible_by_race_is_refused(paths):
     _manager(paths)
     manager = SchemaManager(_Overtaking(paths, [sc.drop_column("b")]), paths)
     with pytest.raises(errors.NotFoundError, match="Column 'b' does not exist"):
@@ -189,7 +189,7 @@ def test_a_change_that_another_made_impossible_is_refused(paths):
     assert manager.list_ids() == [0, 1]
 
 
-def test_a_change_judged_on_another_schema_is_a_conflict(paths):
+def test_change_checked_on_another_schema_is_conflict(paths):
     base = _manager(paths).latest()
     manager = SchemaManager(_Overtaking(paths, [sc.add_column("c", "INT")]), paths)
     with refused(errors.CommitConflictError, "at schema 1 now", kind="schema-conflict"):
@@ -197,7 +197,7 @@ def test_a_change_judged_on_another_schema_is_a_conflict(paths):
     assert manager.list_ids() == [0, 1]
 
 
-def test_permanent_loser_gives_up(paths):
+def test_schema_change_gives_up_after_lost_races(paths):
     _manager(paths)
     changes = [sc.set_option("write-only", str(n % 2 == 0).lower()) for n in range(200)]
     manager = SchemaManager(_Overtaking(paths, changes), paths)
@@ -218,7 +218,7 @@ class _Deaf(FaultyFileIO):
         raise errors.CommitUnknownError("no answer")
 
 
-def test_a_lost_answer_is_found_out(paths):
+def test_lost_answer_of_schema_change_is_found(paths):
     _manager(paths)
     manager = SchemaManager(_Deaf(publishes=True), paths)
     assert manager.commit_changes([sc.drop_column("b")], time_millis=8).id == 1
@@ -229,7 +229,7 @@ def test_a_lost_answer_is_found_out(paths):
     assert manager.list_ids() == [0, 1]
 
 
-def test_some_changes_are_refused_once_something_is_stored(store):
+def test_some_changes_are_refused_after_first_commit(store):
     store.schemas.commit_changes([sc.set_option("type", "table")], time_millis=8)
     metadata_tables.commit(store, metadata_tables.message(metadata_tables.plain_file()))
     with pytest.raises(errors.InvalidInputError, match="the table has been written to"):
@@ -267,7 +267,7 @@ def _schema(declared, **options: str) -> TableSchema:
         (KEY, {"changelog-producer": "input"}),
     ],
 )
-def test_features_of_writers_alone_are_read(declared, options):
+def test_write_only_features_do_not_stop_reads(declared, options):
     check_readable("db.t", _schema(declared, **options))
 
 
@@ -283,7 +283,7 @@ BAD_PATHS = ["/a/../b", "s3://b/../x", "../b", "file:/a/./b"]
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_name_in_metadata_is_one_part_of_a_path(tmp_path, name):
+def test_metadata_name_is_one_path_part(tmp_path, name):
     file = entry(file=data_file(file_name=name))
     extra = entry(file=data_file(extra_files=("fine", name)))
     index = metadata_tables.vectors_of(file_name=name)
@@ -312,7 +312,7 @@ def test_a_name_in_metadata_is_one_part_of_a_path(tmp_path, name):
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_a_path_in_metadata_leads_nowhere_up(path):
+def test_metadata_path_has_no_parent_steps(path):
     file = entry(file=data_file(external_path=path))
     with pytest.raises(errors.FormatError, match="leads up"):
         read_manifest(write_manifest([file]), "manifest-1")
@@ -336,7 +336,7 @@ def test_a_path_in_metadata_leads_nowhere_up(path):
         ("scan.primary-branch", ".."),
     ],
 )
-def test_an_option_names_no_place_outside(tmp_path, key, value):
+def test_option_path_stays_inside_table(tmp_path, key, value):
     options = {option.key: option for option in ALL_OPTIONS}
     with pytest.raises(errors.InvalidInputError, match=key):
         Options({key: value}).get(options[key])
@@ -355,12 +355,12 @@ def test_an_option_names_no_place_outside(tmp_path, key, value):
         assert victim.exists()
 
 
-def test_a_directory_below_the_table_may_be_written_with_slashes(tmp_path):
+def test_directory_below_table_may_be_written_with_slashes(tmp_path):
     option = {option.key: option for option in ALL_OPTIONS}["data-file.path-directory"]
     assert Options({option.key: "/data/files/"}).get(option) == "data/files"
 
 
-def test_nothing_outside_the_tables_directories_is_deleted(store, tmp_path):
+def test_deletions_stay_in_table_directories(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
     for path in (str(victim), f"{store.table_path}/../victim", f"{store.table_path}-2/x"):
@@ -369,7 +369,7 @@ def test_nothing_outside_the_tables_directories_is_deleted(store, tmp_path):
     assert victim.exists()
 
 
-def test_bucket_that_is_a_link_is_not_followed_by_deletions(store, tmp_path):
+def test_deletions_follow_no_linked_bucket(store, tmp_path):
     add(store, "a")
     add(store, "b")
     drop(store, "a")
@@ -385,7 +385,7 @@ def test_bucket_that_is_a_link_is_not_followed_by_deletions(store, tmp_path):
     assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {"a", "b", "orphan"}
 
 
-def test_a_table_whose_own_directory_is_a_link_is_cleaned_as_any(store, tmp_path):
+def test_linked_table_directory_is_cleaned(store, tmp_path):
     add(store, "a")
     drop(store, "a")
     (tmp_path / "table").rename(tmp_path / "disk")

@@ -68,7 +68,7 @@ def store(new_catalog):
     return FileStore.open(table.state.file_io, table.path, name="db.t")
 
 
-def test_segments_come_back_from_json():
+def test_segments_round_trip_json():
     listed = SegmentList(
         next_id=9,
         segments=(_SEGMENT, replace(_SEGMENT, id=1, removed=_SEGMENT.added, removed_ms=5)),
@@ -80,7 +80,7 @@ def test_segments_come_back_from_json():
             segments_from_json(damaged, "x")
 
 
-def test_loads_come_back_from_json_and_may_be_absent():
+def test_loads_round_trip_json_and_may_be_absent():
     load = seg.Load(
         id=3,
         added=seg.SegmentCommit(snapshot_id=4, delta_manifest_list="list"),
@@ -110,7 +110,7 @@ def test_loads_come_back_from_json_and_may_be_absent():
 
 @pytest.mark.parametrize("member", json.loads(segments_to_json(_LISTED))["segments"][0])
 @pytest.mark.parametrize("value", [[], {}, [1], 1.5, True, "../x", 2**70, "absent"])
-def test_a_segment_with_another_member_is_refused_or_read_as_it_is_written(member, value):
+def test_segment_with_unknown_member_is_refused_or_kept(member, value):
     members = json.loads(segments_to_json(_LISTED))
     members["segments"][0][member] = value
     if value == "absent":
@@ -122,7 +122,7 @@ def test_a_segment_with_another_member_is_refused_or_read_as_it_is_written(membe
     assert segments_from_json(segments_to_json(listed), "x") == listed
 
 
-def test_each_change_is_a_generation_and_few_are_kept(store):
+def test_change_creates_generation_and_few_are_kept(store):
     registry = SegmentRegistry(store=store)
     assert registry.load() == SegmentList()
     for number in range(1, 6):
@@ -150,7 +150,7 @@ def test_no_concurrent_change_is_lost(store):
     assert SegmentRegistry(store=store).load().next_id == changes
 
 
-def test_of_concurrent_adds_of_one_path_one_wins(store, tmp_path):
+def test_one_of_concurrent_adds_of_path_wins(store, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows((1, "x")))
     for number in range(4):
         write(tmp_path / str(number) / "1.parquet", rows((number, "y")))
@@ -174,7 +174,7 @@ def test_of_concurrent_adds_of_one_path_one_wins(store, tmp_path):
     assert store.snapshots.latest().total_record_count == 5
 
 
-def test_a_hold_tag_is_the_snapshot_before(store, tmp_path):
+def test_hold_tag_is_previous_snapshot(store, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows((1, "x")))
     segments = Segments(store=store)
     added = segments.add(SegmentSource(path=str(tmp_path / "in")), EmbeddedExecutor(threads=1))
@@ -184,7 +184,7 @@ def test_a_hold_tag_is_the_snapshot_before(store, tmp_path):
     assert [item.name for item in store.tags.list()] == ["__segment_hold_0_1"]
 
 
-def test_no_compaction_takes_foreign_files_out(store, tmp_path):
+def test_compaction_keeps_foreign_files(store, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows((1, "x")))
     segments = Segments(store=store)
     segments.add(SegmentSource(path=str(tmp_path / "in")), EmbeddedExecutor(threads=1))
@@ -238,7 +238,7 @@ def holds(table):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table, tmp_path, kind):
+def test_deleted_segment_expires_with_its_last_snapshot(table, tmp_path, kind):
     first, second = (add(table, tmp_path / "in", number, kind) for number in (1, 2))
     before = states(tmp_path / "in")
     table.segments().delete([first])
@@ -262,7 +262,7 @@ def test_a_deleted_segment_is_forgotten_with_the_last_snapshot_that_had_it(table
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
+def test_tag_reads_deleted_segment_and_keeps_it(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
     table.tags.create("kept")
     own(table, 2)
@@ -284,7 +284,7 @@ def test_a_tag_reads_a_deleted_segment_and_keeps_it(table, tmp_path, kind):
     "forget", [forget_removed, lambda store: Table(store).segments().clean(retention_ms=-1)]
 )
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path, kind, forget):
+def test_tag_that_is_renamed_meanwhile_keeps_deleted_segment(table, tmp_path, kind, forget):
     number = add(table, tmp_path / "in", 1, kind)
     table.tags.create("kept-0")
     table.segments().delete([number])
@@ -309,7 +309,7 @@ def test_a_tag_that_is_renamed_meanwhile_keeps_a_deleted_segment(table, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_cleaning_without_force_forgets_nothing_that_can_be_read(table, tmp_path, kind):
+def test_cleaning_without_force_keeps_readable_segments(table, tmp_path, kind):
     number = add(table, tmp_path / "in", 1, kind)
     table.tags.create("kept")
     table.segments().delete([number])
@@ -339,7 +339,7 @@ def test_branch_keeps_its_readable_snapshots(table, tmp_path, kind):
     assert holds(table) == []
 
 
-def test_a_hold_stays_while_the_deletion_can_still_be_expired(table, tmp_path):
+def test_hold_stays_until_deletion_expired(table, tmp_path):
     number = add(table, tmp_path / "in", 1)
     table.segments().delete([number])
     # The snapshot that deleted the file is the oldest: it names the file.
@@ -349,7 +349,7 @@ def test_a_hold_stays_while_the_deletion_can_still_be_expired(table, tmp_path):
     assert len(expire(table).tags) == 1
 
 
-def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
+def test_hold_keeps_holds_of_its_other_files(table, tmp_path):
     first = add(table, tmp_path / "in", 1)
     table.tags.create("kept")
     second = add(table, tmp_path / "in", 2)
@@ -366,7 +366,7 @@ def test_a_hold_keeps_the_holds_of_other_files_that_it_has(table, tmp_path):
     assert holds(table) == []
 
 
-def test_the_hold_of_a_commit_that_is_about_to_publish_stays(table, tmp_path):
+def test_hold_of_pending_commit_stays(table, tmp_path):
     add(table, tmp_path / "in", 1)
     own(table, 2)
     table._store.tags.hold("__segment_hold_0_2", table.latest_snapshot())
@@ -378,7 +378,7 @@ class Death(BaseException):
     """The end of a process."""
 
 
-def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
+def test_kill_at_any_write_keeps_readable_files(table, tmp_path):
     texts = [add(table, tmp_path / "in", number, "csv") for number in (1, 2)]
     files = [add(table, tmp_path / "in", number) for number in (3, 4)]
     table.tags.create("kept")
@@ -419,7 +419,7 @@ def test_a_death_at_any_write_leaves_all_that_can_be_read(table, tmp_path):
     assert states(tmp_path / "in") == before
 
 
-def test_maintenance_keeps_the_list_and_the_tags_of_a_moving_window_flat(table, tmp_path):
+def test_maintenance_bounds_segments_and_tags_of_moving_window(table, tmp_path):
     figures = []
     for number in range(8):
         added = add(table, tmp_path / "in", number)
@@ -430,7 +430,7 @@ def test_maintenance_keeps_the_list_and_the_tags_of_a_moving_window_flat(table, 
     assert len(set(figures[4:])) == 1, figures
 
 
-def test_names_of_old_generations_go(table):
+def test_old_generations_are_deleted(table):
     registry = SegmentRegistry(store=table._store)
     for _ in range(40):
         registry.update(lambda found: type(found)(next_id=found.next_id + 1))
@@ -438,7 +438,7 @@ def test_names_of_old_generations_go(table):
     assert registry.load().next_id == 40
 
 
-def test_a_change_that_slept_until_its_name_was_free_is_made_again(table):
+def test_delayed_change_of_expired_generation_is_repeated(table):
     registry = SegmentRegistry(store=table._store)
     registry.update(lambda found: type(found)(next_id=found.next_id + 1))
     slept = []
@@ -455,7 +455,7 @@ def test_a_change_that_slept_until_its_name_was_free_is_made_again(table):
     assert registry.load().next_id == 42
 
 
-def test_a_deletion_that_was_undone_stays_undone_when_its_snapshot_expires(table, tmp_path):
+def test_undone_deletion_stays_undone_after_expiration(table, tmp_path):
     number = add(table, tmp_path / "in", 1, "csv")
     own(table, 2)
     table.segments().delete([number])
@@ -468,7 +468,7 @@ def test_a_deletion_that_was_undone_stays_undone_when_its_snapshot_expires(table
     assert read(table) == rows_now
 
 
-def test_an_addition_that_was_undone_stays_undone_when_its_snapshot_expires(table, tmp_path):
+def test_undone_addition_stays_undone_after_expiration(table, tmp_path):
     own(table, 1)
     add(table, tmp_path / "in", 2, "csv")
     table.rollback_to(1)
@@ -480,9 +480,7 @@ def test_an_addition_that_was_undone_stays_undone_when_its_snapshot_expires(tabl
     assert read(table) == rows_now
 
 
-def test_a_command_that_died_after_its_commit_is_known_when_that_expires(
-    table, tmp_path, monkeypatch
-):
+def test_killed_command_is_known_after_expiration(table, tmp_path, monkeypatch):
     def die(*_args):
         raise Death
 
@@ -498,7 +496,7 @@ def test_a_command_that_died_after_its_commit_is_known_when_that_expires(
     assert read(table) == rows_now
 
 
-def test_a_hold_that_a_rollback_overtook_takes_no_file_of_a_tag_with_it(table):
+def test_hold_after_rollback_keeps_files_of_tags(table):
     for number in (1, 2, 3):
         own(table, number)
         if number == 1:

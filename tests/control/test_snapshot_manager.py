@@ -57,7 +57,7 @@ def table(tmp_path):
     return _Table(tmp_path)
 
 
-def test_a_table_without_snapshots_has_no_latest_and_no_earliest(table):
+def test_table_without_snapshots_has_no_latest_and_no_earliest(table):
     assert table.manager.latest() is None
     assert table.manager.latest_id() is None
     assert table.manager.earliest_id() is None
@@ -65,7 +65,7 @@ def test_a_table_without_snapshots_has_no_latest_and_no_earliest(table):
     assert table.manager.find_commit("user", BATCH_COMMIT_IDENTIFIER) is None
 
 
-def test_right_hints_spare_every_listing(table):
+def test_correct_hints_avoid_listings(table):
     table.add(3, 4, 5)
     table.hint("LATEST", b"5")
     table.hint("EARLIEST", b"3")
@@ -78,14 +78,14 @@ def test_right_hints_spare_every_listing(table):
 @pytest.mark.parametrize(
     "hint", [b"3", b"4", b"99", b"1", b"0", b"-5", b"", b"junk", b"5\n", b"\xff\xfe", None]
 )
-def test_a_stale_torn_or_missing_hint_never_hides_the_latest(table, hint):
+def test_invalid_hint_never_hides_latest(table, hint):
     table.add(3, 4, 5)
     if hint is not None:
         table.hint("LATEST", hint)
     assert table.manager.latest_id() == 5
 
 
-def test_a_hint_far_behind_is_given_up_for_one_listing(table):
+def test_old_hint_costs_one_listing(table):
     table.add(*range(1, 40))
     table.hint("LATEST", b"2")
     assert table.manager.latest_id() == 39
@@ -93,33 +93,33 @@ def test_a_hint_far_behind_is_given_up_for_one_listing(table):
 
 
 @pytest.mark.parametrize("hint", [b"1", b"9", b"", b"junk", None])
-def test_a_wrong_earliest_hint_is_not_believed(table, hint):
+def test_wrong_earliest_hint_is_ignored(table, hint):
     table.add(3, 4, 5)
     if hint is not None:
         table.hint("EARLIEST", hint)
     assert table.manager.earliest_id() == 3
 
 
-def test_other_files_in_the_directory_are_no_snapshots(table):
+def test_other_files_are_not_snapshots(table):
     table.add(1)
     for name in (".snapshot-2.x.tmp", "snapshot-x", "snapshot-", "other-7"):
         table.hint(name, b"")
     assert table.manager.list_ids() == [1]
 
 
-def test_a_missing_snapshot_is_named_with_the_range_there_is(table):
+def test_missing_snapshot_names_available_range(table):
     table.add(3, 4)
     with refused(NotFoundError, r"Snapshot 2 .*snapshots 3 to 4", kind="snapshot-not-found"):
         table.manager.snapshot(2)
 
 
-def test_a_damaged_snapshot_is_a_format_error_that_names_the_file(table):
+def test_damaged_snapshot_is_format_error_that_names_file(table):
     table.hint("snapshot-1", b"{")
     with pytest.raises(FormatError, match="snapshot-1"):
         table.manager.latest()
 
 
-def test_a_time_finds_the_newest_snapshot_not_younger(table):
+def test_time_finds_newest_snapshot_before_it(table):
     table.add(*range(3, 30))
     table.hint("LATEST", b"29")
     for number in range(3, 30):
@@ -131,7 +131,7 @@ def test_a_time_finds_the_newest_snapshot_not_younger(table):
     assert table.manager.at_timestamp(10**15) == table.manager.snapshot(29)
 
 
-def test_a_time_is_found_where_clocks_went_backwards(table):
+def test_time_is_found_across_clock_steps(table):
     times = [100, 200, 50, 300, 250, 400, 120, 500]
     for number, millis in enumerate(times, start=1):
         table.add(number, time_millis=millis)
@@ -142,14 +142,14 @@ def test_a_time_is_found_where_clocks_went_backwards(table):
 
 
 @pytest.mark.parametrize("name", ["snapshot-007", "snapshot-٣", "snapshot-²", "snapshot--1"])
-def test_a_name_that_only_looks_like_a_number_is_no_snapshot(table, name):
+def test_numeric_looking_name_is_no_snapshot(table, name):
     table.add(1, 2)
     table.hint(name, b"{}")
     assert table.manager.list_ids() == [1, 2]
     assert table.manager.latest_id() == 2
 
 
-def test_storage_that_lists_missing_files_ends_in_an_error(table):
+def test_storage_that_lists_missing_files_ends_in_error(table):
     class Ghosts(LocalFileIO):
         def list_directory(self, path):
             ghost = FileStatus(path=f"{path}/snapshot-9", size=1, is_directory=False, modified_ms=1)
@@ -162,7 +162,7 @@ def test_storage_that_lists_missing_files_ends_in_an_error(table):
 
 @pytest.mark.parametrize("error", [StorageError("denied"), PermissionError("denied")])
 @pytest.mark.parametrize("name", ["LATEST", "EARLIEST"])
-def test_a_hint_that_cannot_be_read_falls_back_to_listing(table, name, error):
+def test_hint_that_cannot_be_read_falls_back_to_listing(table, name, error):
     class Denied(LocalFileIO):
         def read_bytes(self, path):
             if path.endswith(name):
@@ -175,13 +175,13 @@ def test_a_hint_that_cannot_be_read_falls_back_to_listing(table, name, error):
     assert (manager.earliest_id(), manager.latest_id()) == (3, 4)
 
 
-def test_a_hint_of_thousands_of_digits_is_not_believed(table):
+def test_huge_hint_is_ignored(table):
     table.add(3, 4)
     table.hint("LATEST", b"4" * 5000)
     assert table.manager.latest_id() == 4
 
 
-def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
+def test_commits_of_user_read_each_snapshot_once(table):
     table.add(*range(1, 21), commit_user="other")
     table.add(7, commit_user="me", commit_identifier=1)
     table.add(9, commit_user="me", commit_identifier=2, commit_kind=CommitKind.COMPACT)
@@ -195,14 +195,14 @@ def test_a_user_s_commits_are_found_and_each_snapshot_is_read_once(table):
     assert table.file_io.count("read_bytes") - before <= 5
 
 
-def test_a_history_ends_at_the_first_expired_snapshot(table):
+def test_history_ends_at_first_expired_snapshot(table):
     table.add(50, 51, 52)
     assert table.manager.find_commit("user-50", BATCH_COMMIT_IDENTIFIER).id == 50
     assert table.manager.find_commit("user-49", BATCH_COMMIT_IDENTIFIER) is None
     assert table.file_io.count("read_bytes") < 80
 
 
-def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
+def test_rollback_invalidates_cached_history(table):
     table.add(1, 2, 3, commit_user="me")
     assert table.manager.find_commit("me", BATCH_COMMIT_IDENTIFIER).id == 3
     for number in (2, 3):
@@ -218,7 +218,7 @@ def test_a_history_is_forgotten_when_the_table_was_rolled_back(table):
     assert table.manager.find_commit("me", BATCH_COMMIT_IDENTIFIER) is None
 
 
-def test_a_history_is_forgotten_when_the_table_was_made_again(store, tmp_path):
+def test_recreation_invalidates_cached_history(store, tmp_path):
     commit(store, message(plain_file()), user="me")
     LocalFileIO().delete_directory(store.table_path)
     again = new_store(tmp_path)
@@ -229,7 +229,7 @@ def test_a_history_is_forgotten_when_the_table_was_made_again(store, tmp_path):
     assert opened.snapshots.find_commit("me", 1) == again.snapshots.snapshot(2)
 
 
-def test_properties_that_java_copies_from_the_snapshot_before_are_no_break(table):
+def test_properties_copied_by_java_keep_history(table):
     """Java's compaction of manifests copies the properties of the snapshot before."""
     table.add(1, delta_manifest_list="one")
     for number in (2, 3, 4):
@@ -269,7 +269,7 @@ def test_overtaken_listing_shows_no_empty_table(tmp_path):
     assert SnapshotManager(_Overtaken(*commits), table.paths).latest_id() == 23
 
 
-def test_files_of_a_branch_are_no_overtaken_listing(store):
+def test_files_of_branch_are_no_overtaken_listing(store):
     commit(store, message(plain_file("a")))
 
     def commit_and_expire():
@@ -281,7 +281,7 @@ def test_files_of_a_branch_are_no_overtaken_listing(store):
     assert [found.id for found in existing_snapshots(late)] == [4]
 
 
-def test_no_commit_follows_the_highest_number(store):
+def test_no_commit_follows_highest_number(store):
     commit(store, message(plain_file("a")))
     highest = 2**63 - 1
     first = LocalFileIO().read_bytes(store.paths.snapshot(1))
@@ -298,7 +298,7 @@ def test_no_commit_follows_the_highest_number(store):
     assert store.snapshots.list_ids() == [highest]
 
 
-def test_no_schema_follows_the_highest_number(store):
+def test_no_schema_follows_highest_number(store):
     path, highest = store.paths.schema(0), 2**63 - 1
     data = LocalFileIO().read_bytes(path).replace(b'"id":0,', b'"id":%d,' % highest, 1)
     data = data.replace(b'"version":3,"id":0', b'"version":3,"id":%d' % highest)
@@ -320,7 +320,7 @@ def test_new_user_reads_only_later_snapshots(table):
     assert len(table.file_io.calls) - before < 20
 
 
-def test_new_user_is_found_above_leftovers_of_a_rollback(table):
+def test_new_user_is_found_above_leftovers_of_rollback(table):
     table.add(*range(1, 10))
     user = NewUser()
     assert table.manager.find_commit(user, 7) is None
@@ -330,7 +330,7 @@ def test_new_user_is_found_above_leftovers_of_a_rollback(table):
     assert table.manager.find_commit(user, 7).id == 4
 
 
-def test_a_new_user_of_an_empty_table_is_found(table):
+def test_new_user_of_empty_table_is_found(table):
     user = NewUser()
     assert table.manager.find_commit(user, 7) is None
     table.add(1, commit_user=str(user), commit_identifier=7)
@@ -368,7 +368,7 @@ def history():
     return CommitHistory(("memory", str(next(_NUMBERS))), read_one), snapshots, read
 
 
-def test_of_a_recent_user_older_snapshots_are_not_read(history):
+def test_recent_user_needs_no_older_snapshots(history):
     commits, snapshots, read = history
     user = RecentUser("run", since_ms=980_000)
     assert commits.find(snapshots[1000], user, 1, KINDS) == snapshots[990]
@@ -376,7 +376,7 @@ def test_of_a_recent_user_older_snapshots_are_not_read(history):
     assert min(read) > 980 - 32
 
 
-def test_an_older_user_is_found_after_a_recent_one(history):
+def test_older_user_is_found_after_recent_one(history):
     commits, snapshots, _ = history
     assert commits.find(snapshots[1000], RecentUser("run", 980_000), 1, KINDS) == snapshots[990]
     assert commits.find(snapshots[1000], "old", 1, KINDS) == snapshots[500]

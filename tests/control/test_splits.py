@@ -58,7 +58,7 @@ def _keyed_entry(low: int, high: int, **more: Any) -> ManifestEntry:
 
 
 @given(st.lists(st.integers(0, 60)), st.integers(1, 100))
-def test_packing_loses_nothing_and_closes_no_pack_early(weights, target):
+def test_packing_is_complete_and_dense(weights, target):
     packs = list(split_generator.pack(weights, lambda weight: weight, target))
     assert [weight for one in packs for weight in one] == weights
     assert all(len(one) == 1 or sum(one) <= target for one in packs)
@@ -79,7 +79,7 @@ def test_small_file_counts_its_cost_of_opening():
     assert [len(group) for group in _names(_splits(kit.APPEND, entries))] == [10, 10, 5]
 
 
-def test_files_of_a_bucketed_append_table_come_in_sequence_order():
+def test_files_of_bucketed_append_table_come_in_sequence_order():
     schema = Schema.of({"a": "INT"}, options={"bucket": "1", "bucket-key": "a"})
     entries = [
         _plain("second", 40, min_sequence_number=10),
@@ -88,7 +88,7 @@ def test_files_of_a_bucketed_append_table_come_in_sequence_order():
     assert _names(_splits(schema, entries)) == [["first", "second"]]
 
 
-def test_a_split_is_of_one_bucket_and_knows_its_directory():
+def test_split_has_one_bucket_and_its_directory():
     schema = Schema.of({"p": "STRING", "a": "INT"}, partition_keys=["p"])
     partition = serialize_row(["x/y"], [string()])
     (split,) = _splits(schema, [entry(partition=partition, bucket=3, total_buckets=4)])
@@ -100,7 +100,7 @@ def test_a_split_is_of_one_bucket_and_knows_its_directory():
     assert split.bucket_path == "/w/db.db/t/data/p=x%2Fy/bucket-0"
 
 
-def test_buckets_come_in_the_order_of_their_first_file():
+def test_buckets_come_in_order_of_their_first_file():
     entries = [
         entry(bucket=bucket, file=kit.plain_file(name))
         for bucket, name in ((1, "a"), (0, "b"), (1, "c"))
@@ -125,13 +125,13 @@ def test_whole_sections_are_packed():
     assert [split.raw_convertible for split in splits] == [False, False]
 
 
-def test_a_section_is_never_cut_however_large():
+def test_sections_are_never_cut():
     entries = [_keyed_entry(0, 9), _keyed_entry(5, 14), _keyed_entry(10, 20), _keyed_entry(20, 29)]
     assert len(_splits(kit.KEYED, entries)) == 1
 
 
 @pytest.mark.parametrize(("deletes", "raw"), [(0, True), (None, True), (3, False)])
-def test_one_file_without_deletes_is_read_as_it_is_even_on_level_0(deletes, raw):
+def test_single_file_without_deletes_needs_no_merge(deletes, raw):
     (split,) = _splits(kit.KEYED, [_keyed_entry(0, 9, delete_row_count=deletes)])
     assert split.raw_convertible is raw
 
@@ -148,19 +148,19 @@ def test_files_of_one_level_above_0_are_packed_without_merging():
 
 
 @pytest.mark.parametrize("change", [{"level": 4}, {"level": 5, "delete_row_count": 1}])
-def test_another_level_or_a_delete_means_merging(change):
+def test_second_level_or_delete_needs_merge(change):
     (split,) = _splits(kit.KEYED, [_keyed_entry(0, 9, level=5), _keyed_entry(5, 15, **change)])
     assert not split.raw_convertible
 
 
-def test_keys_are_compared_as_values_not_as_bytes():
+def test_keys_compare_as_values():
     # In little-endian bytes 256 sorts before 2.
     entries = [_keyed_entry(255, 257, file_size=90), _keyed_entry(-5, 2, file_size=90)]
     assert _names(_splits(kit.KEYED, entries)) == [["-5-2"], ["255-257"]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 9)), min_size=1, max_size=30))
-def test_files_that_share_a_key_are_always_in_one_split(ranges):
+def test_files_that_share_key_are_always_in_one_split(ranges):
     entries = [
         _keyed_entry(low, low + length, file_name=str(number))
         for number, (low, length) in enumerate(ranges)
@@ -176,13 +176,13 @@ def test_files_that_share_a_key_are_always_in_one_split(ranges):
                 assert where[str(left)] == where[str(right)]
 
 
-def test_a_file_elsewhere_keeps_its_own_path():
+def test_external_file_keeps_its_path():
     file: DataFileMeta = kit.plain_file("f", external_path="s3://b/f")
     (split,) = _splits(kit.APPEND, [entry(file=file)])
     assert split.path_of(file) == "s3://b/f"
 
 
-def test_files_that_hold_columns_of_the_same_rows_are_in_one_split():
+def test_files_that_hold_columns_of_same_rows_are_in_one_split():
     entries = [
         _plain("a", 90, first_row_id=0),
         _plain("b", 90, first_row_id=10),
@@ -214,7 +214,7 @@ def schema_of(declared: Schema, **options: str):
         (kit.APPEND, VECTORS, False),
     ],
 )
-def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, options, expected):
+def test_level_0_is_hidden_until_compaction(declared, options, expected):
     assert split_generator.skips_level_0(schema_of(declared, **options)) is expected
 
 
@@ -231,7 +231,7 @@ def test_level_0_waits_for_a_compaction_where_keys_are_settled_there(declared, o
         ({}, [{"level": 0}], False),
     ],
 )
-def test_files_above_level_0_need_no_merge_where_no_key_is_live_twice(options, files, expected):
+def test_higher_levels_need_no_merge_if_keys_are_unique(options, files, expected):
     metas = [kit.keyed_file(0, 9, **changes) for changes in files]
     assert split_generator.needs_no_merge(schema_of(kit.KEYED, **options), metas) is expected
 
@@ -265,7 +265,7 @@ def test_splits_of_settled_levels_are_read_without_merging(keyed):
     assert not merged.raw_convertible
 
 
-def test_a_table_of_fresh_files_alone_shows_nothing_yet(keyed):
+def test_uncompacted_table_shows_no_rows(keyed):
     kit.commit(keyed, kit.message(kit.keyed_file(0, 9), total_buckets=2))
     seen = keyed.with_schema(keyed.schema.with_dynamic_options(VECTORS))
     assert scan_table(seen, kit.newest(keyed), None).splits == ()
@@ -280,7 +280,7 @@ def names(files):
     return sorted(file.file_name for file in files)
 
 
-def test_sections_that_are_the_same_in_both_states_are_left_out(keyed):
+def test_diff_skips_equal_sections(keyed):
     low, high = (kit.keyed_file(0, 9, file_name="low"), kit.keyed_file(10, 19, file_name="high"))
     before = commit_files(keyed, low, high)
     after = commit_files(keyed, kit.keyed_file(12, 13, file_name="new"))
@@ -349,14 +349,14 @@ def test_travels_by_id_and_by_time(timed_store):
     assert travel_to(timed_store, timestamp_ms=99_999).id == 3
 
 
-def test_a_time_before_the_first_snapshot_tells_when_that_was(timed_store):
+def test_time_before_first_snapshot_names_its_time(timed_store):
     with pytest.raises(
         NotFoundError, match="oldest snapshot, 1, was committed at 1970-01-01 00:00:10"
     ):
         travel_to(timed_store, timestamp_ms=9_999)
 
 
-def test_a_tag_outlives_its_snapshot(timed_store):
+def test_tag_outlives_its_snapshot(timed_store):
     tagged = timed_store.snapshots.snapshot(1)
     text = snapshot_to_json(tagged)[:-1] + b',"tagCreateTime":[2024,1,1,0,0,0,0]}'
     LocalFileIO().write_bytes(timed_store.paths.tag("v1"), text)
@@ -374,7 +374,7 @@ def test_exactly_one_way_is_chosen(timed_store):
             travel_to(timed_store, **ways)
 
 
-def test_the_past_is_read_with_its_own_schema_and_today_s_dynamic_options(timed_store):
+def test_time_travel_uses_old_schema_and_current_options(timed_store):
     newer = Schema.of({"a": "BIGINT", "b": "STRING", "c": "INT"})
     data = schema_to_json(first_table_schema(newer, time_millis=2))
     LocalFileIO().write_bytes(timed_store.paths.schema(1), data.replace(b'"id":0', b'"id":1', 1))
@@ -445,7 +445,7 @@ def needed_names(scan):
     return sorted(file.file_name for split in scan.splits for file in split.data_files)
 
 
-def test_a_branch_has_snapshots_of_its_own_and_shares_the_data(tmp_path):
+def test_branch_has_own_snapshots_and_shared_data(tmp_path):
     main, branch = store_and_branch(tmp_path)
     add(branch, "branch-1", "b")
     opened = publish(main, branch)
@@ -455,7 +455,7 @@ def test_a_branch_has_snapshots_of_its_own_and_shares_the_data(tmp_path):
     assert split.bucket_path == f"{main.table_path}/p=b/bucket-0"
 
 
-def test_partitions_that_main_lacks_come_from_the_fallback_branch(tmp_path):
+def test_partitions_that_main_lacks_come_from_fallback_branch(tmp_path):
     main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
     for text in ("a", "b"):
@@ -464,7 +464,7 @@ def test_partitions_that_main_lacks_come_from_the_fallback_branch(tmp_path):
     assert needed_names(scan_table(main, main.snapshots.latest(), None)) == ["main-a"]
 
 
-def test_a_partition_that_main_has_stays_mains_even_where_a_filter_leaves_nothing_of_it(tmp_path):
+def test_filtered_main_partition_is_not_read_from_fallback(tmp_path):
     main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
     add(branch, "branch-a", "a")
@@ -478,7 +478,7 @@ def test_branch_is_read_while_main_has_no_snapshot(tmp_path):
     assert needed_names(scan_with_branch(main, branch)) == ["branch-a"]
 
 
-def test_a_branch_without_snapshots_adds_nothing(tmp_path):
+def test_branch_without_snapshots_adds_nothing(tmp_path):
     main, branch = store_and_branch(tmp_path)
     add(main, "main-a", "a")
     assert needed_names(scan_with_branch(main, branch)) == ["main-a"]
@@ -501,7 +501,7 @@ def test_schemas_of_both_branches_are_distinguished(tmp_path):
     assert found == {"main-a": "INT", "branch-b": "BIGINT", "branch-c": "INT"}
 
 
-def test_time_travel_reads_the_branch_as_it_was(tmp_path):
+def test_time_travel_reads_branch_as_it_was(tmp_path):
     main, branch = store_and_branch(tmp_path)
     made = add(branch, "branch-b", "b")
     assert needed_names(scan_with_branch(main, branch, instant_ms=made.time_millis)) == ["branch-b"]
@@ -516,7 +516,7 @@ def test_time_travel_reads_the_branch_as_it_was(tmp_path):
         ([(0, "p", bigint()), (1, "x", bigint())], "the type BIGINT for column 'p'"),
     ],
 )
-def test_a_branch_with_other_columns_is_refused(tmp_path, columns, difference):
+def test_branch_with_other_columns_is_refused(tmp_path, columns, difference):
     main, branch = store_and_branch(tmp_path)
     alter(branch, columns)
     add(reopen(branch), "branch-b", "b")
@@ -531,7 +531,7 @@ def test_a_branch_with_other_columns_is_refused(tmp_path, columns, difference):
         (PARTITIONED, {"partition_keys": ()}, "the partition keys"),
     ],
 )
-def test_a_branch_that_is_read_another_way_is_refused(tmp_path, declared, changes, difference):
+def test_branch_with_different_read_options_is_refused(tmp_path, declared, changes, difference):
     main, branch = store_and_branch(tmp_path, declared)
     add(branch, "branch-b", "b", level=5)
     other = replace(branch.schema, id=1, **{"options": {"bucket": "1"}, **changes})
@@ -540,7 +540,7 @@ def test_a_branch_that_is_read_another_way_is_refused(tmp_path, declared, change
         scan_with_branch(main, branch)
 
 
-def test_a_branch_that_does_not_exist_is_named(tmp_path):
+def test_branch_that_does_not_exist_is_named(tmp_path):
     store = kit.new_store(tmp_path, PARTITIONED)
     seen = store.with_schema(store.schema.with_dynamic_options(FALLBACK))
     with refused(NotFoundError, "has no branch 'test'", kind="branch-not-found"):

@@ -39,7 +39,7 @@ def unite_sets(function, *groups):
     VECTORS,
     ids=[f"{vector[0]}-{number}" for number, vector in enumerate(VECTORS)],
 )
-def test_two_sets_make_javas_union(function, first, second, union):
+def test_set_union_equals_java(function, first, second, union):
     first, second, union = map(bytes.fromhex, (first, second, union))
     (found,) = unite_sets(function, [first, second])
     if function == "rbm64":  # Java's containers lie in the order they came
@@ -48,14 +48,14 @@ def test_two_sets_make_javas_union(function, first, second, union):
 
 
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", *SKETCHES])
-def test_a_set_alone_is_taken_as_it_is_and_none_is_null(function):
+def test_single_set_is_kept_and_no_set_is_null(function):
     assert unite_sets(function, [b"anything"], [None], [], [None, b"x"]) == [
         b"anything", None, None, b"x"
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", SKETCHES)
-def test_many_sketches_are_united_one_after_the_other(function):
+def test_many_sketches_are_united(function):
     sets = [bytes.fromhex(part) for name, *parts in VECTORS if name == function for part in parts]
     first, *rest = sets
     expected = first
@@ -66,7 +66,7 @@ def test_many_sketches_are_united_one_after_the_other(function):
 
 @pytest.mark.parametrize("function", ["rbm32", "rbm64", *SKETCHES])
 @pytest.mark.parametrize("value", [b"", b"no set", b"\x01" * 40])
-def test_a_value_that_is_no_set_names_its_column(function, value):
+def test_invalid_set_names_its_column(function, value):
     with pytest.raises(
         FormatError, match="Column 'v' holds a value that is not a valid "
     ) as caught:
@@ -75,7 +75,7 @@ def test_a_value_that_is_no_set_names_its_column(function, value):
 
 
 @pytest.mark.parametrize("function", SKETCHES)
-def test_sketches_without_their_library_name_the_extra(function, monkeypatch):
+def test_sketches_without_their_library_name_extra(function, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasketches", None)
     settings = FieldAggregation(column="v", function=AggregateFunction(function))
     with pytest.raises(UnsupportedFeatureError, match=r"Column 'v'.*\[sketches\]") as caught:

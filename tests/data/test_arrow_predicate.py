@@ -64,7 +64,7 @@ PREDICATE = st.recursive(
 
 
 @given(PREDICATE, st.lists(st.tuples(NUMBER, TEXT), max_size=8))
-def test_a_row_passes_exactly_if_the_predicate_is_true(predicate, rows):
+def test_rows_pass_exactly_if_predicate_is_true(predicate, rows):
     numbers, texts = [row[0] for row in rows], [row[1] for row in rows]
     expected = [truth(predicate, {"i": number, "s": text}) is True for number, text in rows]
     assert passing(predicate, i=numbers, s=texts) == expected
@@ -81,7 +81,7 @@ def test_a_row_passes_exactly_if_the_predicate_is_true(predicate, rows):
         (pred.CompareOp.GE, [False, False, True, False]),
     ],
 )
-def test_literal_between_two_values_of_the_unit_sorts_between_them(op, expected):
+def test_literal_between_two_values_of_unit_sorts_between_them(op, expected):
     literal = "1969-12-31T23:59:59.999500"
     assert passing(pred.Comparison("t", op, literal), t=[-2, -1, 0, None]) == expected
 
@@ -95,7 +95,7 @@ def test_literals_finer_than_seconds_compare_with_distant_times():
     assert passing(pred.In("z", ("1970-01-01T00:00:00.5",)), z=[0, far]) == [False, False]
 
 
-def test_decimals_compare_by_value_whatever_their_scale():
+def test_decimals_compare_by_value():
     numbers = ["1.20", "1.30", None]
     column = [
         None if number is None else pa.scalar(number).cast(pa.decimal128(5, 2)).as_py()
@@ -109,7 +109,7 @@ def test_decimals_compare_by_value_whatever_their_scale():
     assert passing(pred.In("m", ("1.3", "7.777")), m=column) == [False, True, False]
 
 
-def test_floating_point_compares_as_compare_to_of_java():
+def test_floating_point_compares_as_in_java():
     nan = float("nan")
     values = [1.0, nan, 0.0, -0.0, -5.0, None]
     for literal in (nan, 0.0, -0.0, 1.0, -7.0):
@@ -123,7 +123,7 @@ def test_floating_point_compares_as_compare_to_of_java():
     assert passing(pred.Comparison("f", pred.CompareOp.LT, 0.0), f=values)[3]
 
 
-def test_times_that_python_has_not_are_looked_for():
+def test_times_outside_python_are_compared():
     far = 500_000_000_000_000  # the year 17814
     wanted = pred.In(field="t", literals=(far * 10**6, 0))
     assert passing(wanted, t=[far, 1, 0]) == [True, False, True]

@@ -88,7 +88,7 @@ def test_bytes_are_those_of_fastavro(columns):
     assert encode_rows(stored, record) == sink.getvalue()
 
 
-def test_a_null_that_may_not_be_is_named():
+def test_forbidden_null_is_named():
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     record, stored = _encode(schema, [pa.array([1, None])])
     with pytest.raises(InvalidInputError, match="Column 'a'"):

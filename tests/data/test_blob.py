@@ -29,7 +29,7 @@ def read(path, columns=("b",), batch_rows=1000):
     return [value for batch in batches for value in batch.column("b").to_pylist()]
 
 
-def test_a_file_of_java_is_read_and_has_the_bytes_built_here(tmp_path):
+def test_file_of_java_is_read_and_has_bytes_built_here(tmp_path):
     path = tmp_path / "data-1.blob"
     path.write_bytes(OF_JAVA)
     assert read(path) == [b"Lily", b"Alice", b"Bob"]
@@ -38,14 +38,14 @@ def test_a_file_of_java_is_read_and_has_the_bytes_built_here(tmp_path):
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.none() | st.binary(max_size=200), max_size=12), st.integers(1, 5))
-def test_values_and_nulls_come_back(tmp_path, values, batch_rows):
+def test_values_and_nulls_round_trip(tmp_path, values, batch_rows):
     path = tmp_path / "data-1.blob"
     path.write_bytes(file_bytes(values))
     assert read(path, batch_rows=batch_rows) == values
     assert read(path, columns=(), batch_rows=batch_rows) == len(values)
 
 
-def test_large_values_do_not_share_a_batch(tmp_path, monkeypatch):
+def test_large_values_do_not_share_batch(tmp_path, monkeypatch):
     monkeypatch.setattr("paimon_assets.engine.data.format.blob._BATCH_BYTES", 50)
     path = tmp_path / "data-1.blob"
     path.write_bytes(file_bytes([b"a" * 20, b"b" * 100, b"c", b"d"]))
@@ -56,7 +56,7 @@ def test_large_values_do_not_share_a_batch(tmp_path, monkeypatch):
 
 @given(st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_damage_never_yields_other_values(tmp_path, data):
+def test_damage_is_refused(tmp_path, data):
     whole = bytearray(OF_JAVA)
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))

@@ -28,7 +28,7 @@ def _rows(run: int) -> pa.Table:
     return pa.table({"id": ids, "text": texts, "run": np.full(KEYS, run, np.int32)})
 
 
-def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
+def test_large_bucket_is_merged_below_limit(tmp_path):
     catalog = new_catalog_in(tmp_path)
     table = new_table(
         catalog,
@@ -53,7 +53,7 @@ def test_a_bucket_three_times_the_limit_is_merged_below_the_limit(tmp_path):
     assert held < LIMIT_BYTES
 
 
-def test_files_in_the_order_of_another_key_type_are_sorted_below_the_limit(tmp_path, monkeypatch):
+def test_files_in_order_of_another_key_type_are_sorted_below_limit(tmp_path, monkeypatch):
     catalog = new_catalog_in(tmp_path / "warehouse")
     table = new_table(
         catalog,
@@ -117,7 +117,7 @@ def test_batches_of_long_values_are_bounded_in_bytes(tmp_path, file_format):
     assert held < decoded / 3
 
 
-def test_long_values_that_a_dictionary_holds_once_are_bounded_in_bytes(tmp_path):
+def test_long_values_that_dictionary_holds_once_are_bounded_in_bytes(tmp_path):
     catalog = new_catalog_in(tmp_path)
     options = {"read.batch-memory": "4 mb"}
     table = new_table(catalog, {"id": "BIGINT", "text": "STRING"}, options=options)
@@ -134,7 +134,7 @@ def test_long_values_that_a_dictionary_holds_once_are_bounded_in_bytes(tmp_path)
     assert held < 4000 * LONG_BYTES / 3
 
 
-def test_a_round_that_offsets_do_not_reach_is_merged(tmp_path, monkeypatch):
+def test_round_beyond_offsets_is_merged(tmp_path, monkeypatch):
     table = _long_table(tmp_path)
     expected = table.new_read_builder().to_arrow()
     monkeypatch.setattr(sort_merge, "_MAX_OFFSET", 100_000)
@@ -157,7 +157,7 @@ RANGES = {
 
 @pytest.mark.parametrize("where", RANGES)
 @pytest.mark.parametrize("runs", [1, 3])
-def test_keys_behind_a_range_are_not_decoded(tmp_path, monkeypatch, where, runs):
+def test_keys_behind_range_are_not_decoded(tmp_path, monkeypatch, where, runs):
     catalog = new_catalog_in(tmp_path)
     table = new_table(
         catalog,

@@ -126,13 +126,13 @@ def test_columns_of_no_rows_and_of_nulls_only_are_cast(pair, dialect):
         assert found.type == to_arrow_type(parse_type(target))
 
 
-def test_the_properties_reach_every_kernel():
+def test_properties_cover_every_kernel():
     covered = {KERNELS[parse_type(one).root, parse_type(other).root] for one, other in PAIRS}
     assert covered == set(KERNELS.values())
 
 
 @given(st.data(), st.sampled_from(sorted(BITS)), st.sampled_from(sorted(BITS)), dialects)
-def test_integers_keep_the_low_bits(data, source, target, dialect):
+def test_integers_keep_low_bits(data, source, target, dialect):
     value = data.draw(signed_integers(BITS[source]))
     found = outcome(
         column_of(source, [value], to_arrow_type(parse_type(source))), source, target, dialect
@@ -158,7 +158,7 @@ def java(values, source, target):
     ],
 )
 @given(data=st.data())
-def test_values_survive_being_text(text, data):
+def test_values_round_trip_through_text(text, data):
     values, arrow_type = values_of(text)
     if text == "DATE":
         values = st.integers(-719_528, 2_932_896)
@@ -192,7 +192,7 @@ def test_double_texts_read_back_and_have_javas_form(values):
 
 
 @given(st.floats(-1e15, 1e15), st.sampled_from([(18, 0), (18, 4), (38, 10), (5, 2), (9, 9)]))
-def test_doubles_become_decimals_by_the_digits_that_show(value, digits):
+def test_doubles_become_decimals_by_digits_that_show(value, digits):
     precision, scale = digits
     assume(value != round(value) or abs(value) < 2**53)
     found = java([value], "DOUBLE", f"DECIMAL({precision}, {scale})").to_pylist()
@@ -283,7 +283,7 @@ def rounded_text(text, precision, scale):
     st.sampled_from([0, 1, 3, 4, 6]),
     st.booleans(),
 )
-def test_timestamp_texts_are_cut_to_the_precision(time, precision, is_short):
+def test_timestamp_texts_are_cut_to_precision(time, precision, is_short):
     text = time.strftime("%m-%d %H:%M:%S.%f")
     text = f"{time.year:04}-{text}"
     if is_short:  # one digit where one is enough, which Arrow does not read

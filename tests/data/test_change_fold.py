@@ -90,7 +90,7 @@ class Store:
         return {key: (row["x"], row["y"]) for key, row in self.rows.items()}
 
 
-def test_the_last_image_counts_and_is_filled_from_those_before() -> None:
+def test_last_image_wins_and_is_filled_from_earlier() -> None:
     changes = (
         Change(50, UPDATE, 1, GONE, "e"),
         Change(10, INSERT, 1, 1, "a"),
@@ -118,7 +118,7 @@ def test_full_images_in_order_need_no_look_up() -> None:
     assert store.asked == []
 
 
-def test_a_value_that_did_not_arrive_is_that_of_the_stored_row() -> None:
+def test_missing_value_is_taken_from_stored_row() -> None:
     store = Store()
     store.apply(Change(1, INSERT, 1, 1, "a"), Change(2, INSERT, 2, 2, "b"))
     settled = store.apply(Change(3, UPDATE, 1, None, GONE), Change(4, UPDATE, 2, 5, "c"))
@@ -128,19 +128,19 @@ def test_a_value_that_did_not_arrive_is_that_of_the_stored_row() -> None:
     assert store.state == change_fold.LogState(high=text(4), filled=text(3))
 
 
-def test_without_a_stored_row_a_value_that_did_not_arrive_is_unknown() -> None:
+def test_missing_value_without_stored_row_is_unknown() -> None:
     settled = Store().apply(Change(1, UPDATE, 7, GONE, "a"))
     assert settled.doubts[change_fold.Doubt.NO_ROW].to_pylist() == [{"k": 7, "at": text(1)}]
 
 
-def test_after_a_delete_the_stored_row_has_no_value_for_it() -> None:
+def test_delete_drops_values_of_stored_row() -> None:
     store = Store()
     store.apply(Change(1, INSERT, 1, 1, "a"))
     settled = store.apply(Change(2, DELETE, 1), Change(3, UPDATE, 1, GONE, "b"))
     assert list(settled.doubts) == [change_fold.Doubt.WAS_DELETED]
 
 
-def test_a_repeated_file_changes_nothing() -> None:
+def test_repeated_file_changes_nothing() -> None:
     store = Store()
     log = [
         Change(1, INSERT, 1, 1, "a"),
@@ -157,7 +157,7 @@ def test_a_repeated_file_changes_nothing() -> None:
     assert store.values == before
 
 
-def test_a_late_full_image_under_a_filled_row_is_not_guessed() -> None:
+def test_late_image_below_filled_row_is_refused() -> None:
     store = Store()
     store.apply(Change(1, INSERT, 1, 1, "a"))
     store.apply(Change(5, UPDATE, 1, 5, GONE))
@@ -168,7 +168,7 @@ def test_a_late_full_image_under_a_filled_row_is_not_guessed() -> None:
     assert store.values == {1: (6, "b")}
 
 
-def test_a_late_full_image_under_a_full_row_is_left_out() -> None:
+def test_late_image_below_full_row_is_skipped() -> None:
     store = Store()
     store.apply(Change(1, INSERT, 1, 1, "a"))
     store.apply(Change(5, UPDATE, 1, 5, "b"))
@@ -176,7 +176,7 @@ def test_a_late_full_image_under_a_full_row_is_left_out() -> None:
     assert store.values == {1: (5, "b")}
 
 
-def test_a_late_insert_is_dead_under_the_delete_of_its_key_alone() -> None:
+def test_late_insert_is_skipped_only_below_its_delete() -> None:
     store = Store()
     store.apply(Change(5, DELETE, 1))
     settled = store.apply(Change(3, INSERT, 1, 3, "late"), Change(4, INSERT, 2, 4, "other"))
@@ -185,7 +185,7 @@ def test_a_late_insert_is_dead_under_the_delete_of_its_key_alone() -> None:
     assert store.values == {2: (4, "other")}
 
 
-def test_a_late_insert_under_a_delete_that_is_not_remembered_is_not_guessed() -> None:
+def test_late_insert_below_unknown_delete_is_refused() -> None:
     store = Store()
     store.apply(Change(5, DELETE, 1), Change(6, DELETE, 2))
     store.apply(*(Change(at, DELETE, at) for at in range(100, 355)))
@@ -222,7 +222,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Change], dict[int, tuple[Any, Any]]]:
 
 
 @given(logs(), st.data())
-def test_any_cut_and_order_within_a_run_is_right(
+def test_runs_of_any_cut_and_order_fold_correctly(
     case: tuple[list[Change], dict[int, tuple[Any, Any]]], data: st.DataObject
 ) -> None:
     log, rows = case
@@ -253,7 +253,7 @@ def test_late_runs_are_right_or_refused(
 
 
 @pytest.mark.parametrize("columns", [[], ["y"]])
-def test_a_late_key_is_looked_up_whole(columns: list[str]) -> None:
+def test_late_key_is_looked_up_whole(columns: list[str]) -> None:
     store = Store()
     store.apply(Change(9, INSERT, 2, 1, "a"))
     change = Change(3, INSERT, 1, 1, "a")

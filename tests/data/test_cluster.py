@@ -14,7 +14,7 @@ def grid(columns, bits):
 
 
 @pytest.mark.parametrize(("columns", "bits"), [(1, 4), (2, 1), (2, 5), (3, 3), (4, 2)])
-def test_neighbours_on_the_hilbert_curve_are_neighbours_in_space(columns, bits):
+def test_neighbours_on_hilbert_curve_are_neighbours_in_space(columns, bits):
     cells = grid(columns, bits)
     keys = hilbert(cells, bits)
     assert sorted(keys.tolist()) == list(range(1 << (columns * bits)))
@@ -22,7 +22,7 @@ def test_neighbours_on_the_hilbert_curve_are_neighbours_in_space(columns, bits):
     assert (np.abs(np.diff(walked, axis=1)).sum(axis=0) == 1).all()
 
 
-def test_the_z_curve_interleaves_bits():
+def test_z_curve_interleaves_bits():
     first, second = grid(2, 3)
     keys = zorder([first, second], 3)
     for x, y, key in zip(first.tolist(), second.tolist(), keys.tolist(), strict=True):
@@ -53,14 +53,14 @@ def run(rows, order, memory_bytes):
 
 @pytest.mark.parametrize("curve", list(Curve))
 @pytest.mark.parametrize("columns", [("a",), ("b", "a"), ("c", "b", "a")])
-def test_sort_in_pieces_equals_sort_at_once(curve, columns):
+def test_sort_in_pieces_equals_full_sort(curve, columns):
     rows, order = some_rows(), ClusterOrder(columns=columns, curve=curve)
     whole = run(rows, order, 1 << 30)
     assert sorted(whole["row"].to_pylist()) == list(range(rows.num_rows))
     assert run(rows, order, rows.nbytes // 7).equals(whole)
 
 
-def test_order_is_that_of_the_columns():
+def test_order_is_that_of_columns():
     found = run(some_rows(), ClusterOrder(columns=("b", "c")), 20_000)
     keys = [
         (b is not None, b or "", c)
@@ -70,7 +70,7 @@ def test_order_is_that_of_the_columns():
 
 
 @pytest.mark.parametrize("curve", [Curve.ZORDER, Curve.HILBERT])
-def test_pieces_of_a_curve_are_narrow_in_every_column(curve):
+def test_pieces_of_curve_are_narrow_in_every_column(curve):
     found = run(some_rows(20_000), ClusterOrder(columns=("a", "c"), curve=curve), 1 << 30)
     parts = [found.slice(start, 1_250) for start in range(0, 20_000, 1_250)]
     for name in ("a", "c"):
@@ -84,7 +84,7 @@ def test_rows_that_are_all_equal_are_one_range():
     assert run(rows, ClusterOrder(columns=("a",)), 100).equals(rows)
 
 
-def test_no_rows():
+def test_empty_input_has_no_cells():
     assert (
         list(
             sort_by_clusters(
@@ -95,7 +95,7 @@ def test_no_rows():
     )
 
 
-def test_cells_hold_alike_many_rows():
+def test_cells_have_equal_row_counts():
     rows = pa.table({"a": np.arange(4_096) ** 3, "b": np.arange(4_096)})
     keys = ClusterKeys.of(ClusterOrder(columns=("a", "b"), curve=Curve.ZORDER), rows).keys(rows)
     assert (np.diff(keys.astype(np.int64)) >= 0).all()

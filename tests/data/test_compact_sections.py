@@ -34,7 +34,7 @@ def run_of(keys, level, number=None):
     high=keys_of_a_run,
     low=st.lists(keys_of_a_run, min_size=1, max_size=3),
 )
-def test_each_key_meets_the_lowest_record_above(keys_only, drops_known, above, high, low):
+def test_key_joins_lowest_record_of_higher_level(keys_only, drops_known, above, high, low):
     levels_above = [5 - number for number in range(len(above))]
     runs_above = [
         run_of(keys, level, number)
@@ -114,7 +114,7 @@ def changes(rule, before, after, was, now):
 BEFORE, AFTER = rows(["a", "b", "c"]), rows(["b", "x", "n"], first_number=10)
 
 
-def test_changes_come_in_key_order_with_the_numbers_of_their_records():
+def test_changes_come_in_key_order_with_numbers_of_their_records():
     found = changes(sections.ChangelogRule(), BEFORE, AFTER, [0, -1, 1, 2, -1], [-1, 2, 0, 1, -1])
     assert found == [
         ("-D", "a", 0),
@@ -127,7 +127,7 @@ def test_changes_come_in_key_order_with_the_numbers_of_their_records():
 
 
 @pytest.mark.parametrize(("compared", "count"), [((), 4), ((1,), 2)])
-def test_updates_without_a_difference_can_be_left_out(compared, count):
+def test_updates_without_difference_can_be_left_out(compared, count):
     rule = sections.ChangelogRule(compared=compared)
     assert len(changes(rule, BEFORE, AFTER, [1, 2], [0, 1])) == count
 
@@ -137,11 +137,11 @@ def test_first_rows_are_never_updated():
     assert changes(rule, BEFORE, AFTER, [0, -1], [0, 2]) == [("+I", "n", 12)]
 
 
-def test_no_change_is_no_rows():
+def test_unchanged_keys_have_no_rows():
     assert changes(sections.ChangelogRule(), BEFORE, AFTER, [-1], [-1]) == []
 
 
-def test_some_rows_are_kept():
+def test_chosen_rows_are_kept():
     kept = BEFORE.filter(np.array([True, False, True]))
     assert kept.columns[1].to_pylist() == ["a", "c"]
     assert kept.numbers.tolist() == [0, 2]

@@ -70,7 +70,7 @@ def keyed_file(directory, name, records, rows_per_group, level):
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=6),
     st.lists(st.sets(st.integers(0, 400)), max_size=3),
 )
-def test_rows_are_dropped_by_position_however_batches_and_ranges_are_cut(cuts, steps, deleted):
+def test_rows_are_dropped_by_position_in_any_batches(cuts, steps, deleted):
     ranges, at = [], 0
     for length, gap in steps:
         ranges.append((at, at + length))
@@ -85,7 +85,7 @@ def test_rows_are_dropped_by_position_however_batches_and_ranges_are_cut(cuts, s
     assert found == [row for row in rows if not any(row in positions for positions in deleted)]
 
 
-def test_a_batch_without_columns_keeps_count_of_its_rows():
+def test_batch_without_columns_keeps_row_count():
     batch = pa.RecordBatch.from_pydict({"a": [1, 2, 3]}).select([])
     (found,) = live_rows([batch], [DeletionVector.of([1])], [(0, 3)])
     assert found.num_rows == 2
@@ -125,7 +125,7 @@ def append_files(draw):
     st.sampled_from(["1", "3", "1000"]),
     st.sampled_from([("a", "b"), ("b",), ("a",)]),
 )
-def test_deleted_rows_stay_deleted_whatever_is_pruned(
+def test_pruning_keeps_deleted_rows_deleted(
     tmp_path, drawn, predicate, bitmap64, file_format, batch_rows, columns
 ):
     files = [
@@ -160,7 +160,7 @@ def test_deleted_rows_stay_deleted_whatever_is_pruned(
     st.none() | st.integers(-1, 41),
 )
 @example([({1, 2}, set()), ({2}, {0})], 1, None)
-def test_a_deleted_record_does_not_take_part_in_a_merge(tmp_path, runs, rows_per_group, above):
+def test_deleted_record_does_not_take_part_in_merge(tmp_path, runs, rows_per_group, above):
     files, deleted, best = [], {}, {}
     for number, (keys, positions) in enumerate(runs):
         records = {key: (100 * number + key, 1000 * number + key) for key in keys}
@@ -190,7 +190,7 @@ def read_one(directory, file, deletion):
     return read(context_of(APPEND), split_of(directory, [file], deletion_files=(deletion,)))
 
 
-def test_missing_index_file_hints_at_an_expired_snapshot(tmp_path):
+def test_missing_index_file_hints_at_expired_snapshot(tmp_path):
     file, deletion = one_file(tmp_path, {1})
     (tmp_path / "index-1").unlink()
     with pytest.raises(NotFoundError, match="may have expired") as caught:
@@ -199,7 +199,7 @@ def test_missing_index_file_hints_at_an_expired_snapshot(tmp_path):
 
 
 @pytest.mark.parametrize("at", [1, 5, 20, -1])
-def test_a_damaged_vector_is_an_error_and_no_row_is_returned(tmp_path, at):
+def test_damaged_vector_returns_no_rows(tmp_path, at):
     file, deletion = one_file(tmp_path, {1})
     data = bytearray((tmp_path / "index-1").read_bytes())
     data[at] ^= 0xFF
@@ -208,7 +208,7 @@ def test_a_damaged_vector_is_an_error_and_no_row_is_returned(tmp_path, at):
         read_one(tmp_path, file, deletion)
 
 
-def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
+def test_vector_that_does_not_fit_file_is_refused(tmp_path):
     file, deletion = one_file(tmp_path, {10})
     with pytest.raises(FormatError, match=r"deletes row 10 of 'f\.parquet', which has 10 rows"):
         read_one(tmp_path, file, deletion)
@@ -219,7 +219,7 @@ def test_a_vector_that_does_not_fit_the_file_is_refused(tmp_path):
     assert len(read_one(tmp_path, file, replace(deletion, cardinality=None))) == 8
 
 
-def test_row_groups_are_still_left_out(tmp_path):
+def test_deletion_keeps_row_group_pruning(tmp_path):
     file = write_file(
         tmp_path, "f", [{"a": number, "b": "x"} for number in range(1000)], rows_per_group=100
     )

@@ -84,7 +84,7 @@ KEYS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20)), max_size=2
 
 
 @given(batches=st.lists(KEYS, min_size=1, max_size=4), assigners=st.sampled_from(["1", "2"]))
-def test_a_key_keeps_its_bucket_over_writes(tmp_path_factory, batches, assigners):
+def test_key_keeps_its_bucket_over_writes(tmp_path_factory, batches, assigners):
     schema = dynamic(**{"dynamic-bucket.initial-buckets": assigners})
     table = DynamicTable(tmp_path_factory.mktemp("t"), schema)
     places = {}
@@ -103,7 +103,7 @@ def test_a_key_keeps_its_bucket_over_writes(tmp_path_factory, batches, assigners
     assert all(len(found) <= 3 for found in table.hashes().values())
 
 
-def test_the_index_holds_javas_hashes_and_rows_lie_in_their_bucket(tmp_path):
+def test_index_has_java_hashes_and_rows_are_in_bucket(tmp_path):
     table = DynamicTable(tmp_path, dynamic())
     (message,) = table.write([("a", 1, 1), ("a", 2, 1), ("a", 1, 2)]).messages
     (file,) = message.data_increment.new_index_files
@@ -124,7 +124,7 @@ def test_known_keys_write_no_index(tmp_path):
     assert table.indexes == before
 
 
-def test_a_bucket_written_alone_continues_its_index(tmp_path):
+def test_bucket_written_alone_continues_its_index(tmp_path):
     table = DynamicTable(tmp_path, dynamic())
     (message,) = table.write([("a", 1, 1)]).messages
     rows = batch_of([("a", n, 1) for n in (1, 2, 2, 3)])
@@ -135,14 +135,14 @@ def test_a_bucket_written_alone_continues_its_index(tmp_path):
     assert sorted(found.tolist()) == sorted(set(key_hashes(dynamic(), rows).tolist()))
 
 
-def test_index_is_beside_the_data_if_the_table_has_the_option(tmp_path):
+def test_index_is_beside_data_if_table_has_option(tmp_path):
     table = DynamicTable(tmp_path, dynamic(**{"index-file-in-data-file-dir": "true"}))
     result = write_rows(table.context, [batch_of([("a", 1, 1)])], FILE_IO)
     (file,) = result.messages[0].data_increment.new_index_files
     assert (tmp_path / "p=a" / "bucket-0" / file.file_name).exists()
 
 
-def test_a_failed_write_leaves_no_index(tmp_path):
+def test_failed_write_leaves_no_index(tmp_path):
     table = DynamicTable(tmp_path, dynamic(**{"dynamic-bucket.target-row-num": "1"}))
     rows = batch_of([("a", n, 1) for n in range(40_000)])
     with pytest.raises(InvalidInputError, match="buckets"):

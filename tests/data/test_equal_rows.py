@@ -59,7 +59,7 @@ def test_values_are_equal_as_in_python(name, data):
     assert equal_values(left[cut], right[cut]).tolist() == wanted[cut]
 
 
-def test_maps_are_equal_whatever_the_order_of_their_entries():
+def test_maps_are_equal_in_any_order():
     maps = pa.map_(pa.string(), pa.int64())
     left = pa.array([[("a", 1), ("b", 2)], [("a", 1), ("b", 2)], [("a", None), ("b", 2)]], maps)
     right = pa.array([[("b", 2), ("a", 1)], [("b", 1), ("a", 2)], [("b", 2), ("a", None)]], maps)

@@ -31,7 +31,7 @@ def mapping(read, file, system=(), **more):
     )
 
 
-def test_columns_are_matched_by_id_and_read_by_the_files_names():
+def test_columns_are_matched_by_id_and_read_by_files_names():
     found = mapping(
         [(2, "new_name", "INT"), (0, "a", "STRING")], [(0, "a", "STRING"), (2, "old_name", "INT")]
     )
@@ -40,7 +40,7 @@ def test_columns_are_matched_by_id_and_read_by_the_files_names():
     assert found.apply(batch).to_pydict() == {"new_name": [1], "a": ["x"]}
 
 
-def test_a_column_younger_than_the_file_is_null_even_if_another_had_its_name():
+def test_newer_column_with_reused_name_is_null():
     found = mapping([(0, "a", "INT"), (5, "b", "DOUBLE")], [(0, "a", "INT"), (1, "b", "STRING")])
     batch = found.apply(pa.record_batch({"a": pa.array([1, 2], pa.int32())}))
     assert found.file_columns == ("a",)
@@ -75,7 +75,7 @@ def test_changed_types_are_cast(file_type, read_type, values, wanted):
     assert result.to_pydict() == {"a": wanted}
 
 
-def test_rows_are_cast_field_by_field_of_the_same_id():
+def test_rows_are_cast_field_by_field_of_same_id():
     held = row_type((5, "then", "INT"), (6, "dropped", "DATE"), (7, "kept", "STRING"))
     wanted = row_type((7, "kept", "STRING"), (8, "added", "INT"), (5, "now", "STRING"))
     read = DataField(id=0, name="r", type=wanted)
@@ -94,14 +94,14 @@ def row_type(*columns):
     ("file_type", "read_type"),
     [("DATE", "INT"), ("DECIMAL(5, 2)", "BOOLEAN"), ("DATE", "VARCHAR(3)"), ("BYTES", "BIGINT")],
 )
-def test_changes_of_type_without_a_cast_are_refused_by_name(file_type, read_type):
+def test_changes_of_type_without_cast_are_refused_by_name(file_type, read_type):
     with pytest.raises(UnsupportedFeatureError) as caught:
         mapping([(0, "now", read_type)], [(0, "then", file_type)])
     for part in ("'now'", "'then'", file_type, read_type, PATH):
         assert part in caught.value.message
 
 
-def test_floating_point_becomes_boolean_unless_the_table_forbids_it():
+def test_floating_point_becomes_boolean_unless_table_forbids_it():
     read, file = [(0, "a", "BOOLEAN")], [(0, "a", "DOUBLE")]
     batch = pa.record_batch({"a": [0.0, 2.5, None]})
     assert mapping(read, file).apply(batch).to_pydict() == {"a": [False, True, None]}
@@ -109,7 +109,7 @@ def test_floating_point_becomes_boolean_unless_the_table_forbids_it():
         mapping(read, file, casts=CastSettings(float_to_boolean=False))
 
 
-def test_casts_follow_the_dialect_and_zone_of_the_table():
+def test_casts_follow_dialect_and_zone_of_table():
     batch = pa.record_batch({"a": [1e19]})
     read, file = [(0, "a", "BIGINT")], [(0, "a", "DOUBLE")]
     assert mapping(read, file).apply(batch).to_pydict() == {"a": [2**63 - 1]}
@@ -122,7 +122,7 @@ def test_casts_follow_the_dialect_and_zone_of_the_table():
     assert found.apply(instants).to_pydict() == {"a": ["1970-01-01 09:00:00.000"]}
 
 
-def test_a_value_that_cannot_be_cast_is_shown_with_table_column_and_file():
+def test_value_that_cannot_be_cast_is_shown_with_table_column_and_file():
     found = mapping([(0, "now", "INT")], [(0, "then", "STRING")], table="db.t")
     with pytest.raises(InvalidInputError) as caught:
         found.apply(pa.record_batch({"then": ["1", "x1"]}))
@@ -133,7 +133,7 @@ def test_a_value_that_cannot_be_cast_is_shown_with_table_column_and_file():
     assert caught.value.details["table"] == "db.t"
 
 
-def test_arrow_types_of_one_paimon_type_become_the_usual_one():
+def test_arrow_types_of_one_paimon_type_become_usual_one():
     inner = pa.field("item", pa.large_string())
     batch = pa.record_batch(
         {
@@ -158,20 +158,20 @@ def test_arrow_types_of_one_paimon_type_become_the_usual_one():
     assert set(result.slice(1).to_pylist()[0].values()) == {None}
 
 
-def test_a_value_that_does_not_fit_is_named():
+def test_value_that_does_not_fit_is_named():
     found = mapping([(0, "t", "TIMESTAMP(0)")], [(0, "t", "TIMESTAMP(0)")])
     with pytest.raises(FormatError, match=r"'t'.*data-1\.parquet"):
         found.apply(pa.record_batch({"t": pa.array([1], pa.timestamp("ms"))}))
 
 
-def test_a_column_that_the_file_should_hold_is_missed_by_name():
+def test_missing_file_column_is_named():
     found = mapping([(0, "a", "INT")], [(0, "old", "INT")], system=(SEQUENCE_NUMBER,))
     found.check_columns(["old", "_SEQUENCE_NUMBER", "other"])
     with pytest.raises(FormatError, match=r"data-1\.parquet.*'_SEQUENCE_NUMBER'"):
         found.check_columns(["old"])
 
 
-def test_predicates_are_pushed_down_under_the_files_names_where_types_agree():
+def test_predicates_are_pushed_down_under_file_names():
     found = mapping(
         [(0, "a", "INT"), (1, "b", "STRING"), (9, "young", "INT")],
         [(0, "old", "INT"), (1, "b", "INT")],
@@ -185,7 +185,7 @@ def test_predicates_are_pushed_down_under_the_files_names_where_types_agree():
     assert found.file_predicate(None) is None
 
 
-def test_predicates_on_widened_integers_are_pushed_down_where_the_literal_survives():
+def test_predicates_on_widened_integers_are_pushed_down():
     found = mapping([(0, "a", "BIGINT")], [(0, "old", "TINYINT")])
     for kept in (Comparison("a", CompareOp.LT, -128), In("a", (1, None, 127)), IsNull("a")):
         assert found.file_predicate(kept) == replace(kept, field="old")
@@ -197,7 +197,7 @@ def test_predicates_on_widened_integers_are_pushed_down_where_the_literal_surviv
     assert narrowed.file_predicate(Comparison("a", CompareOp.EQ, 1)) is None
 
 
-def test_a_schema_the_plan_does_not_carry_is_named():
+def test_schema_missing_in_plan_is_named():
     schema = table_schema({"x": "INT"})
     assert file_schema_of({0: schema}, 0, PATH) is schema
     with pytest.raises(FormatError, match=r"data-1\.parquet.*schema 8"):

@@ -58,7 +58,7 @@ def arrow_table(path, kind="STRING", **options):
     return new_table(path, {"id": "INT", "v": kind}, primary_keys=["id"], options=options)
 
 
-def test_a_new_format_is_one_value_in_one_mapping(tmp_path, monkeypatch):
+def test_new_format_is_one_entry(tmp_path, monkeypatch):
     options = {"file.format": "arrow", "file.compression": "none"}
     table = arrow_table(tmp_path).copy(options)
     with pytest.raises(UnsupportedFeatureError, match=r"'file\.format' = arrow is not written"):
@@ -77,7 +77,7 @@ def test_new_format_holds_parquets_types_only_if_it_declares_them(tmp_path, monk
         write(table, ROWS.drop_columns("v"))
 
 
-def test_a_codec_that_a_new_format_does_not_name_is_refused(tmp_path, monkeypatch):
+def test_codec_that_new_format_does_not_name_is_refused(tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, "arrow", ARROW)
     with pytest.raises(
         InvalidInputError, match="'zstd'; files of format arrow can have one of none"
@@ -85,12 +85,12 @@ def test_a_codec_that_a_new_format_does_not_name_is_refused(tmp_path, monkeypatc
         open_writer(FILE_IO, str(tmp_path / "x.arrow"), ROWS.schema, file_format="arrow")
 
 
-def test_segments_are_of_the_formats_that_are_written_or_parsed():
+def test_segments_are_of_formats_that_are_written_or_parsed():
     assert {name for name in FORMATS if format_of(name).writer} == PAIMON_FORMATS
     assert {name for name in FORMATS if format_of(name).is_text} == TEXT_FORMATS
 
 
-def test_unknown_format_names_the_way_out(tmp_path):
+def test_unknown_format_names_way_out(tmp_path):
     with pytest.raises(
         UnsupportedFeatureError,
         match=r"data-7\.lance' has the format 'lance', which is not read here; parquet, .*"
@@ -99,7 +99,7 @@ def test_unknown_format_names_the_way_out(tmp_path):
         open_reader(FILE_IO, str(tmp_path / "data-7.lance"), file_format="lance")
 
 
-def test_changelog_files_of_an_unknown_format_say_which_option_names_it(tmp_path):
+def test_unknown_changelog_format_names_its_option(tmp_path):
     options = {"changelog-producer": "input", "changelog-file.format": "lance"}
     with pytest.raises(
         UnsupportedFeatureError, match=r"'changelog-file\.format' is 'lance', which is not written"

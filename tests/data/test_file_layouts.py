@@ -42,7 +42,7 @@ def codec_of(path, file):
     return pq.ParquetFile(path / file.file_name).metadata.row_group(0).column(0).compression
 
 
-def test_a_level_may_have_a_format_of_its_own(tmp_path):
+def test_level_may_have_format_of_its_own(tmp_path):
     options = {"file.format": "orc", "file.format.per.level": "0:AVRO, 5:parquet"}
     found = [file_at(tmp_path, level, **options) for level in (0, 1, 5)]
     assert [file.file_format for file in found] == ["avro", "orc", "parquet"]
@@ -50,13 +50,13 @@ def test_a_level_may_have_a_format_of_its_own(tmp_path):
     assert {file.file_source for file in found} == {FileOrigin.COMPACT}
 
 
-def test_a_level_may_have_a_codec_of_its_own(tmp_path):
+def test_level_may_have_codec_of_its_own(tmp_path):
     options = {"file.compression": "snappy", "file.compression.per.level": "0:lz4,5:none"}
     codecs = [codec_of(tmp_path, file_at(tmp_path, level, **options)) for level in (0, 1, 5)]
     assert codecs == ["LZ4", "SNAPPY", "UNCOMPRESSED"]
 
 
-def test_a_level_may_have_statistics_of_its_own(tmp_path):
+def test_level_may_have_statistics_of_its_own(tmp_path):
     options = {"metadata.stats-mode.per.level": "0:none", "fields.s.stats-mode": "full"}
     types = [field.type for field in table_schema(COLUMNS).fields]
 
@@ -66,14 +66,14 @@ def test_a_level_may_have_statistics_of_its_own(tmp_path):
     assert (lows(0), lows(3)) == ((None, None, "x"), (1, None, "x"))
 
 
-def test_columns_behind_the_first_have_statistics_if_they_ask_for_them(tmp_path):
+def test_columns_beyond_first_have_statistics_on_request(tmp_path):
     options = {"metadata.stats-keep-first-n-columns": "1"}
     assert file_at(tmp_path, 0, **options).value_stats.null_counts == (0, None, None)
     options["fields.s.stats-mode"] = "counts"
     assert file_at(tmp_path, 0, **options).value_stats.null_counts == (0, None, 1)
 
 
-def test_dense_statistics_name_the_columns_they_describe(tmp_path):
+def test_dense_statistics_name_columns_they_describe(tmp_path):
     full = file_at(tmp_path, 0)
     assert (full.value_stats_cols, full.value_stats.null_counts) == (None, (0, None, 1))
     dense = {"metadata.stats-dense-store": "true"}
@@ -93,7 +93,7 @@ def many_rows(path, file_format, **options):
     return orc.ORCFile(name) if file_format == "orc" else pq.ParquetFile(name).metadata
 
 
-def test_parquet_files_have_the_row_groups_and_dictionaries_asked_for(tmp_path):
+def test_parquet_files_have_requested_row_groups_and_dictionaries(tmp_path):
     plain = many_rows(tmp_path, "parquet")
     assert (plain.num_row_groups, plain.row_group(0).column(0).has_dictionary_page) == (1, True)
     without = many_rows(tmp_path, "parquet", **{"parquet.enable.dictionary": "false"})
@@ -104,7 +104,7 @@ def test_parquet_files_have_the_row_groups_and_dictionaries_asked_for(tmp_path):
     assert small.num_row_groups == 1
 
 
-def test_orc_files_have_the_index_and_dictionaries_asked_for(tmp_path):
+def test_orc_files_have_requested_index_and_dictionaries(tmp_path):
     file = many_rows(tmp_path, "orc", **{"orc.row.index.stride": "1000"})
     assert (file.row_index_stride, file.nrows) == (1000, 20_000)
     assert many_rows(tmp_path, "orc", **{"orc.stripe.size": "64 kb"}).nrows == 20_000
@@ -123,7 +123,7 @@ def test_orc_files_have_the_index_and_dictionaries_asked_for(tmp_path):
         ("metadata.stats-mode.per.level", "0:most"),
     ],
 )
-def test_a_wrong_value_names_its_option(tmp_path, option, value):
+def test_wrong_value_names_its_option(tmp_path, option, value):
     with pytest.raises(InvalidInputError) as caught:
         file_at(tmp_path, 0, **{option: value})
     assert caught.value.kind == "option-value"
@@ -137,7 +137,7 @@ def test_a_wrong_value_names_its_option(tmp_path, option, value):
         ({"k": "INT", "v": "STRING"}, "5:mosaic", "names a format that is not written"),
     ],
 )
-def test_a_level_that_could_never_be_written_is_refused_at_once(tmp_path, columns, levels, message):
+def test_unwritable_level_is_refused_first(tmp_path, columns, levels, message):
     schema = key_schema(columns, **{"file.format.per.level": levels})
     with pytest.raises(UnsupportedFeatureError, match=message):
         write(tmp_path, schema, pa.table({}))
@@ -166,7 +166,7 @@ NOT_IN_FOOTERS = ("BYTES", "BINARY", "TIME", "ARRAY", "MAP", "ROW")
 
 
 @pytest.mark.skipif(not TABLES.exists(), reason="needs ../shared/tables, written by Java Paimon")
-def test_statistics_have_the_bytes_java_gives_them():
+def test_statistics_have_bytes_java_gives_them():
     same = 0
     for path, file, schema in java_files():
         if any(str(field.type).startswith(NOT_IN_FOOTERS) for field in schema.fields):

@@ -37,7 +37,7 @@ def column(column_type, *values, **options):
 
 
 @given(TYPE_TEXTS, st.data(), st.sampled_from(["truncate(2)", "truncate(16)", "full"]))
-def test_all_values_lie_between_the_bounds(type_text, data, mode):
+def test_all_values_lie_between_bounds(type_text, data, mode):
     data_type = parse_type(type_text)
     values = data.draw(st.lists(st.one_of(st.none(), values_of(data_type)), max_size=8))
     cut = data.draw(st.integers(0, len(values)))
@@ -59,13 +59,13 @@ def test_all_values_lie_between_the_bounds(type_text, data, mode):
         assert all(low <= value <= high for value in present)
 
 
-def test_texts_are_cut_and_the_last_character_counted_up():
+def test_text_maximum_is_truncated_and_incremented():
     text = "Two roads diverged in a yellow wood"
     assert column("STRING", text) == ("Two roads diverg", "Two roads diverh", 0)
     assert column("STRING", "short") == ("short", "short", 0)
 
 
-def test_bytes_have_no_bounds_as_java_compares_them_signed():
+def test_bytes_have_no_bounds():
     assert column("BYTES", b"\x01", b"\xff", None) == (None, None, 1)
 
 
@@ -73,7 +73,7 @@ def test_bytes_have_no_bounds_as_java_compares_them_signed():
 @example("a\ud7ffb", 2)
 @example("\U0010ffff\U0010ffffx", 2)
 @example("𝒳𝒴𝒵", 2)
-def test_a_cut_maximum_is_short_and_not_smaller(text, length):
+def test_truncated_maximum_is_not_smaller(text, length):
     short = column_stats.truncate_max(text, length)
     if short is None:
         assert set(text[:length]) == {"\U0010ffff"}
@@ -88,12 +88,12 @@ def test_columns_with_nan_have_no_statistics():
     assert column("DOUBLE", 1.0, 2.0, None) == (1.0, 2.0, 1)
 
 
-def test_both_zeros_lie_between_the_bounds():
+def test_both_zeros_lie_between_bounds():
     low, high, _ = column("DOUBLE", 0.0)
     assert (str(low), str(high)) == ("-0.0", "0.0")
 
 
-def test_modes_say_how_much_is_kept():
+def test_modes_set_stored_statistics():
     assert column("INT", 1, None, **{"metadata.stats-mode": "counts"}) == (None, None, 1)
     assert column("INT", 1, None, **{"metadata.stats-mode": "none"}) == (None, None, None)
     own = {"metadata.stats-mode": "none", "fields.c.stats-mode": "FULL"}

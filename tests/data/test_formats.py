@@ -93,7 +93,7 @@ def read(path, file_format, schema, *, fields=None, batch_rows=2):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_all_types_survive_at_any_depth(tmp_path, file_format):
+def test_types_round_trip_at_any_depth(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     arrow = write_file(path, file_format, SCHEMA, ROWS)
     assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
@@ -104,7 +104,7 @@ NESTED = "ROW<n INT, inner ROW<c DECIMAL(38, 18), deep ROW<s STRING>>>"
 
 @pytest.mark.parametrize("file_format", FORMATS)
 @pytest.mark.parametrize("text", ["ROW<n INT>", NESTED, f"ARRAY<{NESTED}>", f"MAP<INT, {NESTED}>"])
-def test_null_rows_inside_rows_leave_other_rows_as_they_are(tmp_path, file_format, text):
+def test_nested_null_rows_keep_other_rows(tmp_path, file_format, text):
     schema = table_schema({"v": parse_type(text)})
     deep = [None, {"s": None}, {"s": "x"}, None, {"s": "y"}]
     inner = [
@@ -126,7 +126,7 @@ def test_null_rows_inside_rows_leave_other_rows_as_they_are(tmp_path, file_forma
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_only_the_columns_asked_for_are_decoded(tmp_path, file_format):
+def test_only_requested_columns_are_decoded(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     arrow = write_file(path, file_format, SCHEMA, ROWS)
     names = ["r", "i"]
@@ -138,7 +138,7 @@ def test_only_the_columns_asked_for_are_decoded(tmp_path, file_format):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_file_without_rows_is_a_file(tmp_path, file_format):
+def test_file_without_rows_is_file(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     writer = open_writer(FILE_IO, path, to_arrow_schema(SCHEMA.fields), file_format=file_format)
     writer.close()
@@ -158,7 +158,7 @@ def test_codecs(tmp_path, file_format, codec):
     assert read(path, file_format, SCHEMA).to_pylist() == arrow.to_pylist()
 
 
-def test_a_codec_the_format_does_not_know_is_refused(tmp_path):
+def test_unknown_codec_of_format_is_refused(tmp_path):
     schema = to_arrow_schema(SCHEMA.fields)
     for file_format in ("orc", "avro"):
         with pytest.raises(InvalidInputError, match=f"'brotli'; files of format {file_format}"):
@@ -245,7 +245,7 @@ def test_damaged_files_are_named(tmp_path, file_format, damage):
 
 
 @pytest.mark.parametrize("error", [pa.ArrowException("Unknown error"), OSError("corrupt")])
-def test_damage_found_by_arrow_names_the_file(error):
+def test_damage_found_by_arrow_names_file(error):
     with (
         pytest.raises(FormatError, match=r"data-7\.orc' is not readable as ORC"),
         named_errors("data-7.orc", "ORC"),
@@ -255,7 +255,7 @@ def test_damage_found_by_arrow_names_the_file(error):
 
 @pytest.mark.parametrize("file_format", ["parquet", "avro"])
 @pytest.mark.parametrize("codec", ["zstd", "none"])
-def test_any_wrong_byte_raises_an_error_with_the_file(tmp_path, file_format, codec):
+def test_wrong_byte_names_file(tmp_path, file_format, codec):
     """Only Parquet's pages have checksums: elsewhere a wrong byte may pass as a value.
 
     Some wrong bytes of ORC files crash Arrow's reader.
@@ -279,7 +279,7 @@ def test_any_wrong_byte_raises_an_error_with_the_file(tmp_path, file_format, cod
     assert all(f"data-7.{file_format}" in message for message in messages)
 
 
-def test_an_avro_type_that_paimon_does_not_write_is_named(tmp_path):
+def test_avro_type_that_paimon_does_not_write_is_named(tmp_path):
     path = tmp_path / "data-0.avro"
     schema = {"type": "record", "name": "r", "fields": [{"name": "u", "type": ["int", "string"]}]}
     with path.open("wb") as file:
@@ -289,7 +289,7 @@ def test_an_avro_type_that_paimon_does_not_write_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_an_aborted_file_has_no_end(tmp_path, file_format):
+def test_aborted_file_has_no_footer(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     arrow = pa.Table.from_pylist(ROWS, schema=to_arrow_schema(SCHEMA.fields))
     writer = open_writer(FILE_IO, path, arrow.schema, file_format=file_format)
@@ -315,9 +315,7 @@ def has_early_fractions(rows):
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @settings(max_examples=often(12))
 @given(data=st.data(), declared=schemas())
-def test_tables_of_other_formats_hold_the_written_rows(
-    file_format, data, declared, tmp_path_factory
-):
+def test_tables_of_other_formats_hold_written_rows(file_format, data, declared, tmp_path_factory):
     too_fine = file_format == "avro" and any("(9)" in str(f.type) for f in declared.fields)
     rows = data.draw(st.lists(rows_of(declared, {"id": st.integers(0, 3)}), max_size=6))
     table = table_of(
@@ -354,7 +352,7 @@ def test_formats_may_be_mixed_in_one_table(tmp_path):
     assert {entry.file.file_format for entry in table.state.live_files()} == set(FORMATS)
 
 
-def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path):
+def test_orc_instants_need_their_option(tmp_path):
     declared = Schema.of({"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}, options={"file.format": "orc"})
     table = table_of(tmp_path, declared)
     rows = pa.table({"z": pa.array([0], pa.timestamp("ms", tz="UTC"))})
@@ -370,7 +368,7 @@ def test_instants_in_orc_files_need_the_option_that_makes_them_instants(tmp_path
         (dt.datetime(1969, 1, 1, 0, 0, 0, 1000), None),
     ],
 )
-def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, reason):
+def test_timestamps_beyond_orc_are_refused(tmp_path, value, reason):
     element = pa.timestamp("us")
     for column in (pa.array([[value], None], pa.list_(element)), pa.array([value], element)):
         rows = pa.table({"x": pa.StructArray.from_arrays([column], names=["inner"])})
@@ -384,7 +382,7 @@ def test_timestamps_that_orc_files_would_not_hold_are_refused(tmp_path, value, r
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
-def test_failure_of_any_storage_call_is_raised_as_such(tmp_path, file_format):
+def test_storage_failure_is_raised_as_storage_error(tmp_path, file_format):
     path = str(tmp_path / f"data-0.{file_format}")
     write_file(path, file_format, SCHEMA, ROWS)
     file_io = FaultyFileIO(FILE_IO, faults={0: Fault.FAIL})
@@ -393,7 +391,7 @@ def test_failure_of_any_storage_call_is_raised_as_such(tmp_path, file_format):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_null_row_has_no_values_below_it_even_where_its_fields_need_one(tmp_path, name):
+def test_null_row_needs_no_required_fields(tmp_path, name):
     columns = {
         "r": "ROW<x INT NOT NULL, y STRING>",
         "l": "ARRAY<ROW<x INT NOT NULL>>",
@@ -426,7 +424,7 @@ def test_avro_records_declared_as_nullable_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "beside"), [*((name, "INT") for name in FORMATS), ("parquet", "TIMESTAMP(9)")]
 )
-def test_rows_that_a_merge_leaves_null_are_written(tmp_path, name, beside):
+def test_rows_that_merge_leaves_null_are_written(tmp_path, name, beside):
     row = "ROW<r ROW<x INT NOT NULL, l ARRAY<ROW<q DECIMAL(20, 2) NOT NULL>> NOT NULL>>"
     options = {"merge-engine": "partial-update", "bucket": "1", "file.format": name}
     columns = {"k": "INT", "v": row, "w": beside}

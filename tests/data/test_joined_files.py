@@ -62,9 +62,7 @@ def histories(draw):
     st.none() | st.tuples(st.sampled_from(NAMES), st.integers(0, 5000)),
     st.randoms(use_true_random=False),
 )
-def test_every_column_is_read_from_the_newest_file_that_has_it(
-    tmp_path, history, batch_rows, columns, above, random
-):
+def test_column_is_read_from_newest_file(tmp_path, history, batch_rows, columns, above, random):
     files, deletions, expected, first = [], {}, [], 0
     for number, (rows, steps, deleted) in enumerate(history):
         model = [dict.fromkeys(NAMES) for _ in range(rows)]
@@ -109,7 +107,7 @@ def vector_of(directory, deletions, file):
     return split_reads.deletion_files(folder, {name: deletions[name]})[name]
 
 
-def test_a_single_file_of_some_columns_has_nulls_for_the_rest(tmp_path):
+def test_single_file_of_some_columns_has_nulls_for_rest(tmp_path):
     file = write_file(tmp_path, "f", {"b": [1, 2]}, first=0, sequence=1)
     assert read_files(tmp_path, [file], columns=["a", "b"]) == [
         {"a": None, "b": 1},
@@ -125,7 +123,7 @@ def test_columns_that_no_file_has_are_null_in_every_row(tmp_path):
     assert read_files(tmp_path, files, columns=["a"]) == [{"a": None}, {"a": None}]
 
 
-def test_columns_are_found_by_id_after_a_rename(tmp_path):
+def test_columns_are_found_by_id_after_rename(tmp_path):
     renamed = replace(
         SCHEMA, id=1, fields=tuple(replace(f, name={"a": "b", "b": "a"}.get(f.name, f.name))
                                    for f in SCHEMA.fields),
@@ -138,7 +136,7 @@ def test_columns_are_found_by_id_after_a_rename(tmp_path):
     assert found == [{"a": 2, "b": 10}]
 
 
-def test_row_tracking_columns_of_a_compacted_file_are_not_the_tables(tmp_path):
+def test_row_tracking_columns_of_file_are_not_table_columns(tmp_path):
     columns = {"a": [1], "b": [2], "c": [3], "d": [4], "_ROW_ID": [7], "_SEQUENCE_NUMBER": [9]}
     file = write_file(tmp_path, "f", columns, first=None, sequence=9)
     assert read_files(tmp_path, [file]) == [{"a": 1, "b": 2, "c": 3, "d": 4}]
@@ -175,7 +173,7 @@ def blob_file(directory, name, values, *, first, sequence):
     )
 
 
-def test_blob_files_follow_each_other_along_the_rows(tmp_path):
+def test_blob_files_follow_each_other_along_rows(tmp_path):
     files = [
         blob_file(tmp_path, "b2", [b"z"], first=2, sequence=1),
         write_file(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1, write_cols=None),
@@ -203,7 +201,7 @@ def test_newer_blob_files_replace_older_ones(tmp_path):
 
 
 @pytest.mark.parametrize("first", [0, 2], ids=["overlap", "gap"])
-def test_blob_files_that_do_not_cover_the_rows_are_refused(tmp_path, first):
+def test_blob_files_that_do_not_cover_rows_are_refused(tmp_path, first):
     files = [
         write_file(tmp_path, "a", {"a": [1, 2, 3]}, first=0, sequence=1),
         blob_file(tmp_path, "b1", [b"x"], first=0, sequence=1),

@@ -75,7 +75,7 @@ ROWS = st.lists(
 
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 @given(batches=st.lists(ROWS, min_size=1, max_size=4), target=st.sampled_from(["1", "3", "100"]))
-def test_rows_go_where_java_sends_them(engine, batches, target):
+def test_rows_have_buckets_of_java(engine, batches, target):
     schema = crossing(engine, **{"dynamic-bucket.target-row-num": target})
     assigner = moving_keys.KeyAssigner(context=context_of("/t", schema))
     java = JavaAssigner(engine)
@@ -90,7 +90,7 @@ def test_rows_go_where_java_sends_them(engine, batches, target):
     assert {key: p for key, (p, _) in lying.items()} == java.home
 
 
-def test_keys_of_the_table_are_found_again():
+def test_assigner_finds_stored_keys():
     context = context_of("/t", crossing())
     first = moving_keys.KeyAssigner(context=context)
     rows = batch_of([(n, "n", "xy"[n % 2], 0) for n in range(50)])
@@ -126,7 +126,7 @@ def test_assigners_share_keys_and_buckets():
     assert len(seen) == 40
 
 
-def test_too_many_keys_are_refused_with_the_way_out():
+def test_too_many_keys_are_refused_with_way_out():
     schema = crossing(**{"lookup.cache-max-memory-size": "1 kb"})
     assigner = moving_keys.KeyAssigner(context=context_of("/t", schema))
     with pytest.raises(InvalidInputError, match=r"lookup\.cache-max-memory-size") as raised:
@@ -134,7 +134,7 @@ def test_too_many_keys_are_refused_with_the_way_out():
     assert raised.value.kind == "key-index"
 
 
-def test_keys_that_share_a_hash_are_distinguished():
+def test_keys_that_share_hash_are_distinguished():
     index = moving_keys.KeyIndex()
     hashes = np.array([7, 7, 7, 1], dtype=np.int32)
     keys = [pa.array(["a", "b", "c", "d"])]

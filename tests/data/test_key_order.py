@@ -77,13 +77,13 @@ def rows_of(columns):
 
 
 @given(keys())
-def test_the_order_is_that_of_a_plain_stable_sort(columns):
+def test_order_equals_stable_sort(columns):
     rows = rows_of(columns)
     assert sort_keys(columns).order.tolist() == sorted(range(len(rows)), key=rows.__getitem__)
 
 
 @given(keys())
-def test_a_group_starts_exactly_where_the_key_changes(columns):
+def test_group_starts_exactly_where_key_changes(columns):
     rows = rows_of(columns)
     found = sort_keys(columns)
     ordered = [rows[row] for row in found.order]
@@ -92,7 +92,7 @@ def test_a_group_starts_exactly_where_the_key_changes(columns):
 
 
 @given(keys(most=2), st.data())
-def test_rows_of_one_key_follow_the_further_columns_with_nulls_first(columns, data):
+def test_rows_of_one_key_follow_further_columns_with_nulls_first(columns, data):
     name = data.draw(st.sampled_from(["int64", "long string", "double", "wide decimal"]))
     data_type, values = COLUMNS[name]
     count = len(columns[0])
@@ -122,7 +122,7 @@ def test_rows_of_one_key_follow_the_further_columns_with_nulls_first(columns, da
 
 
 @given(keys(most=1))
-def test_words_of_a_column_order_and_distinguish_its_values(columns):
+def test_words_of_column_order_and_distinguish_its_values(columns):
     ranks = [total_rank(value) for value in columns[0].to_pylist()]
     words = order_words(columns[0]).tolist()
     for left, left_word in zip(ranks, words, strict=True):
@@ -137,12 +137,12 @@ def test_chunked_and_dictionary_columns_are_sorted_as_their_values():
     assert sort_keys([pa.chunked_array([], pa.int32())]).order.tolist() == []
 
 
-def test_a_large_unsorted_column_is_sorted_stably():
+def test_large_unsorted_column_is_sorted_stably():
     values = np.random.default_rng(5).integers(0, 1000, 50_000)
     assert (sort_keys([pa.array(values)]).order == np.argsort(values, kind="stable")).all()
 
 
-def test_texts_with_equal_first_bytes_are_compared_by_the_rest():
+def test_texts_with_equal_prefix_compare_by_remainder():
     texts = [f"https://example.org/{number % 7:020d}" for number in range(100)]
     found = sort_keys([pa.array(texts)])
     assert int(found.starts.sum()) == 7
@@ -160,7 +160,7 @@ def is_smaller(left, right, sign):
 
 
 @given(st.lists(st.lists(NUMBERS, min_size=1, max_size=6), max_size=3), st.booleans())
-def test_a_nan_ties_with_every_number_and_the_zeros_tie(keys, descending):
+def test_nan_and_zeros_tie(keys, descending):
     """The last record of a key wins when they are compared in order of arrival."""
     rows = [(key, value) for key, values in enumerate(keys) for value in values]
     columns = list(zip(*rows, strict=True)) or [(), ()]

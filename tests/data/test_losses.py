@@ -72,7 +72,7 @@ CASES = (
 
 
 @pytest.mark.parametrize(("source", "target", "expected"), CASES)
-def test_each_loss_has_a_name(source, target, expected):
+def test_each_loss_has_name(source, target, expected):
     assert losses(list(expected), source, target) == list(expected.values())
 
 
@@ -97,7 +97,7 @@ def test_lengths_count_in_java_only():
     assert losses(["abc"], "STRING", "VARCHAR(2)", CastDialect.CPP) == [""]
 
 
-def test_many_failures_are_counted_up_to_a_bound():
+def test_many_failures_are_counted_up_to_bound():
     found = losses_of(pa.array(["x"] * 10_000), parse_type("STRING"), parse_type("INT"))
     failed = int(found.rows[Loss.FAILED].sum())
     assert 900 < failed < 1_100
@@ -105,13 +105,13 @@ def test_many_failures_are_counted_up_to_a_bound():
     assert found.result.null_count == 10_000
 
 
-def test_values_are_shown_as_people_read_them():
+def test_values_are_shown_readably():
     assert show(pa.array([b"\x01", None]), parse_type("BYTES")) == ["0x01", None]
     assert show(pa.array([1.0]), parse_type("DOUBLE")) == ["1.0"]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_the_vectors_agree(dialect):
+def test_losses_equal_cast_vectors(dialect):
     """Kept means: not null, not an error, and bounds of one value never say otherwise."""
     column = f"expected_{dialect}"
     judged = 0
@@ -142,7 +142,7 @@ VALUES = st.one_of(
 
 
 @given(st.sampled_from(NUMBERS), st.sampled_from(NUMBERS), st.lists(VALUES, min_size=1, max_size=9))
-def test_bounds_agree_with_the_values(source, target, values):
+def test_bounds_agree_with_values(source, target, values):
     held, wanted = parse_type(source), parse_type(target)
     if source.startswith("DECIMAL"):
         values = [0 if np.isinf(float(value)) else value for value in values]
@@ -175,7 +175,7 @@ def test_bounds_agree_with_the_values(source, target, values):
 
 
 @pytest.mark.parametrize("values", [["1", "x", "3"], ["x"]])
-def test_values_around_a_failing_one_are_still_cast(values):
+def test_values_beside_failing_one_are_cast(values):
     found = losses_of(pa.array(values), parse_type("STRING"), parse_type("INT"))
     assert [v for v in found.result.to_pylist() if v is not None] == [1, 3][: len(values) - 1]
     with pytest.raises(InvalidInputError):

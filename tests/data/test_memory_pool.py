@@ -14,7 +14,7 @@ print(pa.default_memory_pool().backend_name)
 
 
 @pytest.mark.parametrize(("chosen", "expected"), [(None, "jemalloc"), ("system", "system")])
-def test_executor_prefers_jemalloc_unless_the_user_chose(chosen, expected):
+def test_executor_prefers_jemalloc_unless_user_chose(chosen, expected):
     if expected not in pa.supported_memory_backends():
         pytest.skip(f"this pyarrow has no {expected}")
     environment = {k: v for k, v in os.environ.items() if k != "ARROW_DEFAULT_MEMORY_POOL"}

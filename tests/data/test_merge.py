@@ -50,7 +50,7 @@ def check_merge(runs, batch_rows):
 @given(
     st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=12), max_size=5), st.integers(1, 5)
 )
-def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
+def test_merging_runs_equals_updating_dictionary(runs, batch_rows):
     check_merge(runs, batch_rows)
 
 
@@ -58,7 +58,7 @@ def test_merging_runs_equals_updating_a_dictionary(runs, batch_rows):
     st.lists(st.dictionaries(KEY, st.integers(0, 99), max_size=6), min_size=17, max_size=25),
     st.integers(1, 4),
 )
-def test_many_runs_are_merged_alike(runs, batch_rows):
+def test_many_runs_merge_same(runs, batch_rows):
     check_merge(runs, batch_rows)
 
 
@@ -72,7 +72,7 @@ def test_many_small_runs_are_one_range(pool):
     assert [sum(rows.num_rows for _, rows in slices) for slices in ranges] == [3, 3, 43]
 
 
-def test_rows_that_one_run_alone_holds_are_not_copied(pool):
+def test_rows_of_single_run_are_not_copied(pool):
     left = batches_of([("a", 1, 1), ("a", 2, 2)], 2)
     right = batches_of([("b", 1, 3), ("b", 2, 4)], 2)
     merged = list(sort_merge.merge_runs([iter(left), iter(right)], PLAN, Deduplicate(), pool))
@@ -80,7 +80,7 @@ def test_rows_that_one_run_alone_holds_are_not_copied(pool):
     assert addresses == [batch.column("v").buffers()[1].address for batch in (*left, *right)]
 
 
-def test_a_merge_holds_few_batches_of_every_run(pool):
+def test_merge_holds_few_batches_of_every_run(pool):
     pulled = [0, 0]
 
     def count_batches(run):
@@ -97,7 +97,7 @@ def test_a_merge_holds_few_batches_of_every_run(pool):
     assert given_out == 1000
 
 
-def test_an_error_of_a_reader_reaches_the_caller(pool):
+def test_error_of_reader_reaches_caller(pool):
     def break_off():
         yield from batches_of([("a", 1, 1)], 1)
         raise FormatError("page 7 is damaged")
@@ -110,7 +110,7 @@ def test_an_error_of_a_reader_reaches_the_caller(pool):
         )
 
 
-def test_closing_early_closes_the_readers(pool):
+def test_closing_early_closes_readers(pool):
     closed = []
 
     def reader(run):
@@ -126,7 +126,7 @@ def test_closing_early_closes_the_readers(pool):
     assert sorted(closed) == [0, 1]
 
 
-def test_a_cursor_cuts_at_the_bound_and_refills(pool):
+def test_cursor_cuts_at_bound_and_refills(pool):
     rows = [("a", number, number) for number in range(7)]
     cursor = sort_merge.RunCursor(
         sort_merge.read_ahead(iter(batches_of(rows, 3)), pool), ["a", "b"]
@@ -140,7 +140,7 @@ def test_a_cursor_cuts_at_the_bound_and_refills(pool):
     assert middle.batch is None
 
 
-def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
+def test_float_keys_are_cut_in_sort_order():
     values = pa.array([-1.0, -0.0, 5.0, float("nan")])
     batch = pa.record_batch({"f": values})
     assert sort_keys([values]).order.tolist() == [0, 1, 2, 3]
@@ -149,7 +149,7 @@ def test_float_keys_are_cut_in_the_order_they_are_sorted_in():
         assert sort_merge.RunCursor(iter([batch]), ["f"]).take_up_to(bound).num_rows == cut
 
 
-def test_deduplicate_keeps_the_newest_and_drops_retractions():
+def test_deduplicate_keeps_newest_and_drops_retractions():
     by_key = sort_keys([pa.array([2, 1, 2, 1, 3])])
     kinds = np.array([0, 0, 3, 2, 1], dtype=np.int8)
 

@@ -202,7 +202,7 @@ def records_strategy(values, kinds=KINDS):
 @pytest.mark.parametrize("column", AGGREGATED)
 @settings(max_examples=often(16))
 @given(data=st.data())
-def test_every_function_equals_folding_record_by_record(column, data):
+def test_functions_equal_fold_of_records(column, data):
     schema = aggregated_schema(column)
     check(schema, data.draw(records_strategy({column: AGGREGATED[column][2]})))
 
@@ -212,7 +212,7 @@ def test_every_function_equals_folding_record_by_record(column, data):
     records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "last", "bag")}),
     st.booleans(),
 )
-def test_a_delete_may_remove_the_whole_row(records, remove):
+def test_delete_may_remove_whole_row(records, remove):
     options = {"aggregation.remove-record-on-delete": str(remove).lower()}
     check(aggregated_schema("sum_int", "last", "bag", **options), records)
 
@@ -226,7 +226,7 @@ def test_a_delete_may_remove_the_whole_row(records, remove):
         st.sampled_from([RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE]),
     )
 )
-def test_the_first_value_after_a_delete_is_first_unless_one_was_seen_before(records):
+def test_first_value_after_delete_counts_if_none_was_seen(records):
     schema = table_schema(
         {"k": "INT", "f": "INT", "g": "INT"},
         {
@@ -277,7 +277,7 @@ PARTIAL_OPTIONS = {
 @pytest.mark.parametrize("name", PARTIAL_OPTIONS)
 @settings(max_examples=often(24))
 @given(records=records_strategy(PARTIAL), all_add=st.booleans())
-def test_partial_updates_equal_merging_record_by_record(name, records, all_add):
+def test_partial_update_equals_fold_of_records(name, records, all_add):
     options = PARTIAL_OPTIONS[name]
     schema = table_schema(
         {"k": "INT", **dict.fromkeys(PARTIAL, "INT")}, {"merge-engine": "partial-update", **options}
@@ -289,7 +289,7 @@ def test_partial_updates_equal_merging_record_by_record(name, records, all_add):
 
 @pytest.mark.parametrize("name", ["groups", "groups ignoring", "groups summing, ignoring"])
 @given(data=st.data())
-def test_a_nan_in_a_sequence_group_ties_with_every_number(name, data):
+def test_nan_in_sequence_group_ties_with_every_number(name, data):
     schema = table_schema(
         {"k": "INT", **dict.fromkeys(PARTIAL, "INT"), "s": "DOUBLE", "t": "FLOAT"},
         {"merge-engine": "partial-update", **PARTIAL_OPTIONS[name]},
@@ -311,7 +311,7 @@ ADDS = st.just(RowKind.INSERT)
 @pytest.mark.parametrize("column", ORDERED)
 @settings(max_examples=often(16))
 @given(data=st.data())
-def test_functions_inside_a_sequence_group_see_late_records_first(column, data):
+def test_sequence_group_functions_order_late_records_first(column, data):
     data_type, function, values, extra = AGGREGATED[column]
     if values is NESTED_ROWS:  # a record that seeds a row keeps its nulls and repetitions
         values = st.none() | st.lists(
@@ -331,7 +331,7 @@ def test_functions_inside_a_sequence_group_see_late_records_first(column, data):
 
 
 @given(records=records_strategy({"v": INTS}), ignore=st.booleans())
-def test_the_first_row_stays(records, ignore):
+def test_first_row_is_kept(records, ignore):
     options = {"merge-engine": "first-row", "ignore-delete": str(ignore).lower()}
     check(table_schema({"k": "INT", "v": "INT"}, options), records)
 
@@ -340,7 +340,7 @@ def test_the_first_row_stays(records, ignore):
 @given(
     records_strategy({name: AGGREGATED[name][2] for name in ("sum_int", "bag")}), st.integers(1, 4)
 )
-def test_slices_merge_as_the_whole_does(records, rows_at_once):
+def test_slices_merge_same(records, rows_at_once):
     schema = aggregated_schema("sum_int", "bag")
     given = records_of(schema, records)
     function = merge_function_of(schema, "d.t")
@@ -384,7 +384,7 @@ def test_integers_that_overflow_wrap_around(data_type, limit):
     assert sums(data_type, -limit, 7, [-1], function="product") == -limit
 
 
-def test_a_decimal_sum_beyond_its_precision_is_kept_while_its_integer_holds_it():
+def test_narrow_decimal_sum_may_exceed_precision():
     """As Java's is: it is the exact sum, though the type has no room for it."""
     assert sums("DECIMAL(4, 2)", Decimal("99.99"), Decimal("0.01")) == Decimal("100.00")
     assert sums("DECIMAL(9, 0)", Decimal(999_999_999), Decimal(999_999_999)) == 1_999_999_998
@@ -398,7 +398,7 @@ def test_a_decimal_sum_beyond_its_precision_is_kept_while_its_integer_holds_it()
 
 @example([Decimal(10**19 - 1), Decimal(1), Decimal(5)])
 @given(st.lists(st.sampled_from([*map(Decimal, (1, -1, 10**19 - 1, 1 - 10**19))]), min_size=2))
-def test_a_sum_of_wide_decimals_that_overflows_is_null_and_starts_again(numbers):
+def test_overflowing_wide_decimal_sum_restarts_from_null(numbers):
     result = None
     for number in numbers:
         result = number if result is None else result + number
@@ -428,7 +428,7 @@ def test_products_divide_by_retracted_values():
         sums("INT", 1, [0], function="product")
 
 
-def test_nan_is_the_largest_number():
+def test_nan_is_largest_number():
     nan = float("nan")
     assert str(sums("DOUBLE", 1.0, nan, 5.0, function="max")) == "nan"
     assert sums("DOUBLE", nan, 2.0, 1.0, function="min") == 1.0
@@ -443,7 +443,7 @@ def test_nan_is_the_largest_number():
         AggregateFunction.LISTAGG,
     ],
 )
-def test_missing_retraction_is_refused_with_the_way_out(function):
+def test_missing_retraction_is_refused_with_way_out(function):
     types = {"bool_and": "BOOLEAN", "listagg": "STRING"}
     schema = table_schema(
         {"k": "INT", "v": types.get(function, "INT")},
@@ -456,7 +456,7 @@ def test_missing_retraction_is_refused_with_the_way_out(function):
     assert merge_columns(schema, records[1:]) == {}
 
 
-def test_a_nested_key_may_be_forbidden_to_be_null():
+def test_nested_key_may_be_forbidden_to_be_null():
     schema = table_schema(
         {"k": "INT", "v": NESTED_TYPE},
         {

@@ -119,7 +119,7 @@ class PlainTable:
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=often(12))
 @given(commits=st.lists(ROWS, min_size=1, max_size=4), subset=st.sets(st.sampled_from("tsabc")))
-def test_table_holds_the_merge_of_its_commits(engine, commits, subset):
+def test_table_holds_merge_of_its_commits(engine, commits, subset):
     with tempfile.TemporaryDirectory() as path:
         table = new_table(path, ENGINES[engine])
         plain = PlainTable(table.schema)
@@ -146,7 +146,7 @@ DEDUPLICATES = {
 @pytest.mark.parametrize("kind", DEDUPLICATES)
 @settings(max_examples=often(12))
 @given(commits=st.lists(ROWS, min_size=1, max_size=4), compacts=st.sets(st.integers(0, 3)))
-def test_rows_of_files_that_are_not_covered_are_those_of_the_table(kind, commits, compacts):
+def test_uncovered_files_have_rows_of_table(kind, commits, compacts):
     with tempfile.TemporaryDirectory() as path:
         table = new_table(path, DEDUPLICATES[kind])
         for number, rows in enumerate(commits):
@@ -167,7 +167,7 @@ def test_rows_of_files_that_are_not_covered_are_those_of_the_table(kind, commits
         assert live == sorted(read_dicts(table), key=lambda row: row["k"])
 
 
-def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(tmp_path):
+def test_unsupported_delete_is_refused_when_read(tmp_path):
     table = new_table(str(tmp_path), PARTIAL)
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     with pytest.raises(InvalidInputError, match="partial-update") as caught:
@@ -179,7 +179,7 @@ def test_a_delete_of_a_partial_update_table_is_refused_at_the_latest_when_read(t
         read_dicts(table)
 
 
-def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
+def test_first_row_table_shows_rows_after_compaction(tmp_path):
     waiting = new_table(str(tmp_path), {"merge-engine": "first-row"})
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     write(waiting, {**row, "a": 7}, {**row, "a": 8})
@@ -195,7 +195,7 @@ def test_rows_of_first_row_tables_are_seen_once_compacted(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [RowKind.UPDATE_AFTER, RowKind.DELETE])
-def test_kind_of_a_single_record_is_kept(tmp_path, kind):
+def test_kind_of_single_record_is_kept(tmp_path, kind):
     table = new_table(str(tmp_path), SUM_AND_MORE)
     row = {"k": 1, "op": kind.short_text, "t": 1, "s": 1, "a": 1, "b": None, "c": None}
     write(table, row)
@@ -207,7 +207,7 @@ def test_kind_of_a_single_record_is_kept(tmp_path, kind):
         assert [found["a"] for found in read_dicts(table)] == [4]
 
 
-def test_model_refuses_the_same_retractions(tmp_path):
+def test_model_refuses_same_retractions(tmp_path):
     options = {"merge-engine": "aggregation", "fields.a.aggregate-function": "max"}
     plain = PlainTable(new_table(str(tmp_path), options).schema)
     row = {"k": 1, "op": "+I", "t": 1, "s": 1, "a": 1, "b": None, "c": None}
@@ -219,7 +219,7 @@ def test_model_refuses_the_same_retractions(tmp_path):
     ("file_format", "compacted"),
     [("parquet", Decimal("100.00")), ("orc", Decimal("100.00")), ("avro", None)],
 )
-def test_a_decimal_sum_beyond_its_precision_after_a_compaction(tmp_path, file_format, compacted):
+def test_decimal_sum_beyond_its_precision_after_compaction(tmp_path, file_format, compacted):
     """Only Avro's readers check the precision, here as in Java."""
     schema = Schema.of(
         {"k": "INT", "v": "DECIMAL(4, 2)"},

@@ -16,7 +16,7 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: str(column.type))
-def test_parts_make_the_column_again(column):
+def test_parts_rebuild_column(column):
     for start, count in ((0, 4), (1, 3), (2, 1), (4, 0)):
         part = column.slice(start, count)
         again = with_parts(part, parts_of(part), part.type)
@@ -25,7 +25,7 @@ def test_parts_make_the_column_again(column):
         assert again.to_pylist() == part.to_pylist()
 
 
-def test_elements_below_a_null_list_are_no_part():
+def test_elements_of_null_list_are_excluded():
     values, nulls = pa.array([1, 2, 3]), pa.array([False, True, False])
     column = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), values, mask=nulls)
     assert parts_of(column)[0].to_pylist() == [1, 3]

@@ -44,7 +44,7 @@ def path(tmp_path):
     return str(tmp_path / "data-1.orc")
 
 
-def test_orc_columns_become_the_columns_of_the_table(path):
+def test_orc_columns_have_table_types(path):
     mapping = FieldMapping.of(SCHEMA.fields, (), SCHEMA, path)
     with open_file(path) as reader:
         mapping.check_columns(reader.schema.names)
@@ -65,7 +65,7 @@ def test_orc_columns_become_the_columns_of_the_table(path):
     }
 
 
-def test_columns_come_in_the_order_asked_for(path):
+def test_columns_are_in_requested_order(path):
     (batch,) = file_batches(path, ["s", "i"], 10)
     assert batch.equals(STORED.select(["s", "i"]).to_batches()[0])
 
@@ -78,7 +78,7 @@ def test_invalid_orc_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["id", "text", "day"])
-def test_a_flipped_byte_is_never_read_as_rows_that_were_not_counted_or_bounded(tmp_path, name):
+def test_flipped_byte_adds_no_uncounted_rows(tmp_path, name):
     columns = {
         "id": pa.array([n * 7919 % 3001 for n in range(500)], pa.int64()),
         "text": pa.array([None if n % 9 == 0 else f"text {n * 7 % 500:03}" for n in range(500)]),
@@ -129,13 +129,13 @@ def read(path, *columns):
 STRING_AS_CHAR = (b"\x08\x07", b"\x08\x11")
 
 
-def test_blanks_that_fill_a_char_are_cut_off(tmp_path):
+def test_char_padding_is_removed(tmp_path):
     table = pa.table({"i": [1, 2, 3], "c": ["ab   ", None, " x  "]})
     found = read(write_patched(tmp_path, table, kind=STRING_AS_CHAR))
     assert found.to_pydict() == {"i": [1, 2, 3], "c": ["ab", None, " x"]}
 
 
-def test_a_char_inside_a_row_is_cut_too(tmp_path):
+def test_nested_char_padding_is_removed(tmp_path):
     rows = [[{"c": "ab  "}], None, [], [{"c": None}, None, {"c": "x "}]]
     table = pa.table({"l": pa.array(rows, pa.list_(pa.struct({"c": pa.string()}))), "i": [1] * 4})
     found = read(write_patched(tmp_path, table, kind=STRING_AS_CHAR), "i", "l")
@@ -158,9 +158,7 @@ def test_a_char_inside_a_row_is_cut_too(tmp_path):
         ("GMT", -1801.5, -1801.5),
     ],
 )
-def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
-    tmp_path, zone, stored, right
-):
+def test_fraction_near_1970_follows_writer_zone(tmp_path, zone, stored, right):
     values = pa.array([None, round(stored * 10**6) * 1000], pa.timestamp("ns"))
     path = write_patched(tmp_path, pa.table({"t": values}), zone=(b"GMT", zone.encode()))
     (nothing, found) = read(path).column("t").cast(pa.int64()).to_pylist()
@@ -173,7 +171,7 @@ def test_a_fraction_of_a_second_near_1970_is_that_of_the_writers_zone(
     [(None, 0), ({}, 1), ({"orc.timestamp-ltz.legacy.type": "false"}, 0)],
     ids=["of others", "legacy", "new"],
 )
-def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, hours):
+def test_instants_are_corrected_by_writer_zone(tmp_path, options, hours):
     winter, summer, ancient = (dt.datetime(year, month, 1, tzinfo=dt.UTC) for year, month in
                                ((2024, 1), (2050, 7), (1900, 1)))  # fmt: skip
     stored = [winter, None, ancient, summer]
@@ -187,7 +185,7 @@ def test_instants_moved_by_the_writers_zone_are_moved_back(tmp_path, options, ho
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin", "Australia/Sydney", "Asia/Tokyo"])
-def test_offsets_are_those_of_the_zone_in_any_year(zone):
+def test_offsets_are_those_of_zone_in_any_year(zone):
     starts = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in range(1900, 9900, 37)]
     times = [start + dt.timedelta(days=n) for start in starts for n in range(0, 365, 7)]
     seconds = np.array([round(each.timestamp()) for each in times])
@@ -198,7 +196,7 @@ def test_offsets_are_those_of_the_zone_in_any_year(zone):
 LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
 
 
-def test_timestamps_of_every_year_are_read_and_columns_come_in_the_order_asked_for(tmp_path):
+def test_timestamps_of_every_year_are_read_in_requested_order(tmp_path):
     path = tmp_path / "wide.orc"
     held = pa.table(
         {
@@ -214,7 +212,7 @@ def test_timestamps_of_every_year_are_read_and_columns_come_in_the_order_asked_f
         assert batch.to_pydict() == held.select(names).to_pydict()
 
 
-def test_timestamps_beyond_nanoseconds_inside_a_column_are_named(tmp_path):
+def test_timestamps_beyond_nanoseconds_inside_column_are_named(tmp_path):
     path = tmp_path / "nested.orc"
     orc.write_table(
         pa.table({"i": [1], "r": pa.array([[LAST]], pa.list_(pa.timestamp("us")))}), path
@@ -251,7 +249,7 @@ def test_orc_files_hold_timestamps_of_every_year(tmp_path, unit, zone):
     )
 
 
-def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
+def test_orc_refuses_timestamp_outside_years(tmp_path):
     rows = pa.table({"x": pa.array([2**62], pa.timestamp("s"))})
     writer = open_writer(FILE_IO, str(tmp_path / "x.orc"), rows.schema, file_format="orc")
     with pytest.raises(InvalidInputError, match=r"'x'.*of no year"):
@@ -269,7 +267,7 @@ def test_a_timestamp_of_no_year_is_refused_by_orc(tmp_path):
         ("Asia/Kolkata", "1950-01-01T00:00:00", "1950-01-01T00:00:00"),
     ],
 )
-def test_old_timestamps_of_a_zone_are_those_java_wrote(zone, written, shown):
+def test_old_zoned_timestamps_equal_java(zone, written, shown):
     fix = fixes_of(zone, is_legacy=False, path="f.orc")[9]
     wanted = pa.array([dt.datetime.fromisoformat(written), None], pa.timestamp("ns"))
     assert fix(pa.array([dt.datetime.fromisoformat(shown), None], wanted.type)).equals(wanted)

@@ -55,7 +55,7 @@ def groups(path, predicate):
 
 
 @pytest.mark.parametrize("name", [name for name in VALUES if name != "f"])
-def test_row_groups_without_a_matching_value_are_left_out(two_groups, name):
+def test_row_groups_without_matching_value_are_left_out(two_groups, name):
     first, last = VALUES[name][2][0], VALUES[name][2][-1]
     assert groups(two_groups, pred.Comparison(name, pred.CompareOp.EQ, first)) == [0]
     assert groups(two_groups, pred.Comparison(name, pred.CompareOp.GE, last)) == [1]
@@ -63,7 +63,7 @@ def test_row_groups_without_a_matching_value_are_left_out(two_groups, name):
     assert groups(two_groups, pred.IsNull(name)) == []
 
 
-def test_floating_point_is_never_pruned_by_statistics_that_leave_nan_out(two_groups):
+def test_statistics_without_nan_prune_no_floats(two_groups):
     assert groups(two_groups, pred.Comparison("f", pred.CompareOp.NE, 1.0)) == [0, 1]
 
 
@@ -71,7 +71,7 @@ def test_prefixes_prune_row_groups(two_groups):
     assert groups(two_groups, pred.StartsWith("s", "gam")) == [1]
 
 
-def test_batches_have_the_columns_asked_for_in_that_order(two_groups):
+def test_batches_have_columns_asked_for_in_that_order(two_groups):
     batches = file_batches(two_groups, ["s", "i"], 3)
     assert all(batch.num_rows <= 3 for batch in batches)
     assert pa.Table.from_batches(batches).equals(TABLE.select(["s", "i"]))
@@ -101,7 +101,7 @@ def test_written_rows_are_read_back_with_field_ids(tmp_path):
         (8 * ROW_GROUP_ROWS + 1, [ROW_GROUP_ROWS] * 8 + [1]),
     ],
 )
-def test_large_writes_are_cut_into_row_groups_few_rows_into_smaller_ones(tmp_path, rows, of_groups):
+def test_writes_are_cut_into_row_groups(tmp_path, rows, of_groups):
     path = tmp_path / "data-1.parquet"
     write(path, pa.table({"i": pa.array(range(rows))}), compression="none")
     metadata = pq.ParquetFile(path).metadata
@@ -121,7 +121,7 @@ def test_files_have_page_indexes_and_statistics(tmp_path):
     assert bounded == set(TABLE.column_names) - {"f", "x9"}  # NaN and INT96 have no order
 
 
-def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
+def test_writer_counts_bytes_it_has_written(tmp_path):
     writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), TABLE.schema)
     before = writer.written_bytes
     writer.write(TABLE)
@@ -129,12 +129,12 @@ def test_a_writer_counts_the_bytes_it_has_written(tmp_path):
     assert writer.close() == writer.written_bytes
 
 
-def test_a_codec_that_does_not_exist_is_refused(tmp_path):
+def test_codec_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(InvalidInputError, match=r"file\.compression.*'zip'"):
         open_writer(FILE_IO, str(tmp_path / "a.parquet"), TABLE.schema, compression="zip")
 
 
-def test_file_of_another_size_than_in_the_manifest_is_refused(two_groups):
+def test_file_of_another_size_than_in_manifest_is_refused(two_groups):
     with pytest.raises(FormatError, match=r"data-1\.parquet") as caught:
         open_file(two_groups, file_bytes=10)
     assert caught.value.kind == "file-size"
@@ -151,7 +151,7 @@ def test_invalid_parquet_is_named(tmp_path, content):
         open_file(path)
 
 
-def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
+def test_footer_with_too_many_rows_is_refused(tmp_path):
     path = tmp_path / "data-1.parquet"
     pq.write_table(pa.table({"i": pa.array(range(10))}), path, store_schema=False)
     whole = path.read_bytes()
@@ -166,7 +166,7 @@ def test_a_footer_that_names_more_rows_than_there_are_is_an_error(tmp_path):
         list(reader.batches(["i"], predicate=None, batch_rows=4))
 
 
-def test_a_file_that_was_read_leaves_nothing_in_memory(tmp_path):
+def test_read_file_frees_its_memory(tmp_path):
     path = tmp_path / "data-1.parquet"
     write(path, TABLE)
     where = pred.bind(pred.Comparison("i", pred.CompareOp.EQ, 2), SCHEMA)
@@ -192,7 +192,7 @@ def test_damaged_pages_are_named(tmp_path):
         list(reader.batches(["s"], predicate=None, batch_rows=1000))
 
 
-def test_one_wrong_byte_in_a_page_is_found_by_its_checksum(tmp_path):
+def test_wrong_page_byte_fails_checksum(tmp_path):
     path = tmp_path / "data-1.parquet"
     write(path, pa.table({"x": pa.array(range(1000), pa.int64())}), compression="none")
     content = path.read_bytes()
@@ -202,7 +202,7 @@ def test_one_wrong_byte_in_a_page_is_found_by_its_checksum(tmp_path):
         list(reader.batches(["x"], predicate=None, batch_rows=1000))
 
 
-def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
+def test_dotted_column_name_is_not_nested(tmp_path):
     path = str(tmp_path / "data-1.parquet")
     table = pa.table({"a.b": [1, 2], "a": [3, 4], "n": [{"b": 5}, {"b": 6}]})
     pq.write_table(table, path)
@@ -215,7 +215,7 @@ def test_a_column_named_with_a_dot_is_no_nested_column(tmp_path):
         ) == [0]
 
 
-def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
+def test_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
     """Java 1.4 finds no row by a filter on the values of such a dictionary."""
     path = tmp_path / "data-1.parquet"
     ones = [Decimal(1)] * 40
@@ -232,7 +232,7 @@ def test_a_decimal_stored_as_bytes_gets_no_dictionary(tmp_path):
     assert [group.column(at).has_dictionary_page for at in (0, 1)] == [False, True]
 
 
-def test_a_bound_that_is_no_utf8_bounds_nothing(tmp_path):
+def test_invalid_utf8_bound_prunes_nothing(tmp_path):
     """A BINARY column that became a STRING holds such bytes, and they are read."""
     path = str(tmp_path / "data-1.parquet")
     texts = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
@@ -250,7 +250,7 @@ LAST_DAY = dt.datetime.fromisoformat("9999-12-31T23:59:59.999999")
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_int96_that_64_bits_of_nanoseconds_do_not_hold_is_refused(tmp_path, nested):
+def test_int96_beyond_nanoseconds_is_refused(tmp_path, nested):
     """Java writes TIMESTAMP(7..9) so; pyarrow would give the year 1816."""
     path = str(tmp_path / "data-1.parquet")
     far = pa.array([None, 0, LAST_DAY], pa.timestamp("us"))
@@ -310,7 +310,7 @@ def test_int96_before_1970_is_read_as_java_writes_it(tmp_path):
 
 @pytest.mark.parametrize("year", [2263, 2400, 2553, 2600])
 @pytest.mark.parametrize("kind", ["plain", "list", "struct", "map"])
-def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, kind):
+def test_int96_beyond_2262_does_not_wrap(tmp_path, year, kind):
     """pyarrow gives both the same numbers; their bytes differ."""
     path = tmp_path / "data-1.parquet"
     times = [-2_999_999_000, -86_400_000_001_000]
@@ -338,7 +338,7 @@ def test_int96_beyond_2262_is_not_taken_for_a_year_before_1970(tmp_path, year, k
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_int96_written_from_microseconds_reaches_as_far_as_they_do(tmp_path, nested):
+def test_int96_holds_range_of_microseconds(tmp_path, nested):
     path = str(tmp_path / "data-1.parquet")
     far = pa.array([None, LAST_DAY], pa.timestamp("us"))
     column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
@@ -393,7 +393,7 @@ def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
     assert found.to_pylist() == table.to_pylist()
 
 
-def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_path):
+def test_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_path):
     path = tmp_path / "data-1.parquet"
     writer = open_writer(FILE_IO, str(path), TABLE.schema)
     writer.write(TABLE)
@@ -403,7 +403,7 @@ def test_an_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_pat
         open_file(path)
 
 
-def test_numbers_among_which_may_be_nan_have_no_statistics(tmp_path):
+def test_floats_have_no_statistics(tmp_path):
     """They would leave NaN out, and filters of Java and Spark keep it: x > 5."""
     path = tmp_path / "data-1.parquet"
     write(path, pa.table({"x": [1.0, float("nan")], "i": [1, 2], "l": [[1.0], [2.0]]}))

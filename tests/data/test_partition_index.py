@@ -56,7 +56,7 @@ class JavaIndex:
     target=st.integers(1, 7),
     limit=st.sampled_from([-1, 3, 8]),
 )
-def test_hashes_go_where_java_sends_them(batches, stored, assigners, target, limit):
+def test_hashes_have_buckets_of_java(batches, stored, assigners, target, limit):
     way = rule(assigners=assigners, target_rows=target, max_buckets=limit)
     by_bucket = {
         b: ints(sorted(h for h, found in stored.items() if found == b))
@@ -74,13 +74,13 @@ def test_hashes_go_where_java_sends_them(batches, stored, assigners, target, lim
         assert index.counts == java.counts
 
 
-def test_the_assigner_is_the_remainder_of_the_hash_whatever_its_sign():
+def test_assigner_is_remainder_of_signed_hash():
     hashes = ints([0, 1, -1, 5, -5, -(2**31), 2**31 - 1])
     assert rule(assigners=4).assigner_of(hashes).tolist() == [0, 1, 1, 1, 1, 0, 3]
     assert rule().assigner_of(hashes).tolist() == [0] * 7
 
 
-def test_a_partition_has_as_many_buckets_as_numbers_allow():
+def test_partition_buckets_are_bounded_by_row_limit():
     index = PartitionIndex.of(rule(target_rows=1), 0, {})
     index.assign(np.arange(32_767, dtype=np.int32))
     assert index.assign(ints([7]))[0].tolist() == [7]
@@ -89,7 +89,7 @@ def test_a_partition_has_as_many_buckets_as_numbers_allow():
     assert raised.value.kind == "bucket-count"
 
 
-def test_a_table_names_its_rule():
+def test_table_option_selects_assigner():
     options = {
         "bucket": "-1",
         "dynamic-bucket.target-row-num": "7",
@@ -101,7 +101,7 @@ def test_a_table_names_its_rule():
 
 
 @pytest.mark.parametrize("option", ["target-row-num", "max-buckets", "initial-buckets"])
-def test_a_number_out_of_range_is_refused_by_its_option(option):
+def test_number_out_of_range_is_refused_by_its_option(option):
     schema = table_schema(
         {"k": "INT"}, primary_keys=["k"], options={f"dynamic-bucket.{option}": "0"}
     )

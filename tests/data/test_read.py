@@ -65,7 +65,7 @@ def merged_rows(directory, schema, *commits, **read_options):
     return read(context_of(schema, **read_options), split_of(directory, files))
 
 
-def test_the_newest_record_of_a_key_wins(tmp_path):
+def test_newest_record_of_key_wins(tmp_path):
     schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "old")), (1, ADD, row(2, "kept"))], level=5),
@@ -76,7 +76,7 @@ def test_the_newest_record_of_a_key_wins(tmp_path):
 
 
 @pytest.mark.parametrize("thin", [False, True])
-def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path, thin):
+def test_order_of_files_in_split_does_not_matter(tmp_path, thin):
     """Thin files take their keys from the columns."""
     schema = keyed_schema()
     files = [
@@ -88,7 +88,7 @@ def test_the_order_of_the_files_in_the_split_does_not_matter(tmp_path, thin):
 
 
 @pytest.mark.parametrize("kind", [BEFORE, DELETE])
-def test_a_key_whose_newest_record_retracts_is_gone(tmp_path, kind):
+def test_retracted_key_is_not_read(tmp_path, kind):
     commits = [(0, ADD, row(1, "a")), (1, ADD, row(2, "b"))], [(2, kind, row(1, "a"))]
     assert merged_rows(tmp_path, keyed_schema(), *commits) == [row(2, "b")]
 
@@ -101,14 +101,14 @@ def test_retractions_are_dropped_where_nothing_is_merged(tmp_path):
     assert found == [row(1, "a"), row(3, "c")]
 
 
-def test_ignore_delete_lets_the_last_added_row_stay(tmp_path):
+def test_ignore_delete_keeps_last_added_row(tmp_path):
     schema = keyed_schema(**{"ignore-delete": "true"})
     commits = [(0, ADD, row(1, "a"))], [(1, DELETE, row(1, "a")), (2, DELETE, row(2, "b"))]
     assert merged_rows(tmp_path, schema, *commits) == [row(1, "a")]
 
 
 @pytest.mark.parametrize(("order", "winner"), [("ascending", "late"), ("descending", "early")])
-def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winner):
+def test_sequence_fields_decide_before_sequence_number(tmp_path, order, winner):
     schema = keyed_schema(**{"sequence.field": "ts", "sequence.field.sort-order": order})
     commits = (
         [(0, ADD, row(1, "late", 20)), (1, ADD, row(2, "x", None))],
@@ -119,7 +119,7 @@ def test_sequence_fields_decide_before_the_sequence_number(tmp_path, order, winn
     assert found == [{"id": 1, "v": winner}, {"id": 2, "v": "y"}]
 
 
-def test_equal_sequence_numbers_fall_to_the_file_written_later(tmp_path):
+def test_later_file_wins_equal_sequence_numbers(tmp_path):
     schema = keyed_schema()
     files = [
         write(tmp_path, 0, schema, [(7, ADD, row(1, "second"))], creation_time=2000),
@@ -141,7 +141,7 @@ RECORD = st.tuples(
     st.booleans(),
     st.sampled_from([1, 3, 100]),
 )
-def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, batch_rows):
+def test_merging_equals_dictionary(tmp_path, commits, with_field, shuffled, batch_rows):
     options = {"read.batch-size": str(batch_rows)}
     schema = keyed_schema(**options, **({"sequence.field": "ts"} if with_field else {}))
     numbers = iter(range(10_000))
@@ -163,7 +163,7 @@ def test_merging_equals_a_dictionary(tmp_path, commits, with_field, shuffled, ba
     assert read(context_of(schema), split_of(tmp_path, files)) == expected
 
 
-def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
+def test_text_keys_merge_in_byte_order(tmp_path):
     schema = keyed_schema({"id": "STRING", "v": "STRING"})
     keys = ["\uffee", "\U0001f600", "", "a", "prefix-long-1", "prefix-long-10", "prefix-long-2"]
     old = [(0, ADD, {"id": key, "v": "old"}) for key in sorted(keys)]
@@ -173,13 +173,13 @@ def test_text_keys_are_merged_in_the_order_of_their_bytes(tmp_path):
     assert {item["id"] for item in found if item["v"] == "new"} == set(keys[1:6:2])
 
 
-def test_a_value_filter_is_applied_after_the_merge(tmp_path):
+def test_value_filter_is_applied_after_merge(tmp_path):
     commits = [(0, ADD, row(1, "match"))], [(1, ADD, row(1, "other"))]
     predicate = Comparison("v", CompareOp.EQ, "match")
     assert merged_rows(tmp_path, keyed_schema(), *commits, predicate=predicate) == []
 
 
-def test_a_key_filter_decodes_only_the_row_groups_that_may_match(tmp_path):
+def test_key_filter_decodes_only_row_groups_that_may_match(tmp_path):
     schema = keyed_schema()
     records = [(number, ADD, row(number, "a")) for number in range(10)]
     files = [
@@ -202,7 +202,7 @@ def test_keys_and_sequence_fields_need_not_be_projected(tmp_path):
     assert found == [{"v": "one"}, {"v": "kept"}]
 
 
-def test_partition_columns_come_from_the_split_and_not_from_the_file(tmp_path):
+def test_partition_columns_come_from_split_and_not_from_file(tmp_path):
     schema = table_schema({"p": "INT", "id": "INT"}, partition_keys=["p"])
     file = write(tmp_path, 0, schema, [(0, ADD, {"p": 99, "id": 1}), (1, ADD, {"p": 99, "id": 2})])
     partition = serialize_row([7], [schema.column("p").type])
@@ -213,7 +213,7 @@ def test_partition_columns_come_from_the_split_and_not_from_the_file(tmp_path):
     assert read(context_of(schema, predicate=predicate), split) == []
 
 
-def test_a_projection_of_nothing_keeps_the_number_of_rows(tmp_path):
+def test_empty_projection_keeps_row_count(tmp_path):
     schema = table_schema({"id": "INT"})
     file = write(tmp_path, 0, schema, [(0, ADD, {"id": number}) for number in range(5)])
     context = context_of(schema, columns=[], predicate=Comparison("id", CompareOp.GT, 1))
@@ -241,7 +241,7 @@ def test_append_files_are_read_in_order_and_filtered(tmp_path):
     assert read(context, split) == [{"m": Decimal("8.00")}, {"m": Decimal("9.00")}]
 
 
-def test_an_iterator_that_is_left_early_closes_its_files(tmp_path):
+def test_iterator_that_is_left_early_closes_its_files(tmp_path):
     schema = keyed_schema(**{"read.batch-size": "2"})
     files = [
         write(tmp_path, number, schema, [(number, ADD, row(key, "x")) for key in range(100)])
@@ -259,7 +259,7 @@ def error_of(schema, split):
     return caught.value
 
 
-def test_first_row_keeps_the_oldest_record_of_overlapping_files(tmp_path):
+def test_first_row_keeps_oldest_record_of_overlapping_files(tmp_path):
     schema = keyed_schema(**{"merge-engine": "first-row"})
     files = [
         write(tmp_path, 0, schema, [(0, ADD, row(1, "first"))], level=5),
@@ -269,7 +269,7 @@ def test_first_row_keeps_the_oldest_record_of_overlapping_files(tmp_path):
     assert found == [row(1, "first"), row(3, "added")]
 
 
-def test_a_function_without_its_library_is_refused_where_rows_must_be_merged(tmp_path, monkeypatch):
+def test_missing_function_library_is_refused_on_merge(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "datasketches", None)
     columns = {"id": "INT", "v": "BYTES", "ts": "INT"}
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "theta_sketch"}
@@ -284,7 +284,7 @@ def test_a_function_without_its_library_is_refused_where_rows_must_be_merged(tmp
 @pytest.mark.parametrize(
     ("padding", "winner"), [("millis-to-micro", "older"), ("row-kind-flag", "newer")]
 )
-def test_equal_numbers_go_to_the_older_file_only_where_a_counter_wrapped(tmp_path, padding, winner):
+def test_older_file_wins_equal_numbers_after_wrap(tmp_path, padding, winner):
     schema = keyed_schema(**{"sequence.field": "ts", "sequence.auto-padding": padding})
     files = [
         write(tmp_path, 0, schema, [(7, ADD, row(1, "older"))], creation_time=1),
@@ -302,7 +302,7 @@ def test_unreadable_version_is_refused_by_name(tmp_path):
     assert "mosaic" in error_of(schema, split_of(tmp_path, [other])).message
 
 
-def test_a_file_of_an_unknown_schema_is_named(tmp_path):
+def test_file_of_unknown_schema_is_named(tmp_path):
     schema = keyed_schema()
     file = write(tmp_path, 0, schema, [(0, ADD, row(1, "a"))])
     newer = replace(schema, id=4)

@@ -43,7 +43,7 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.dictionaries(st.sampled_from(["a", "b", ""]), st.integers(1, 9), max_size=2))
-def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
+def test_rows_are_routed_independently(rows, own_buckets):
     types = [string(), integer()]
     own = {serialize_row([p, 1], types): total for p, total in own_buckets.items()}
     context = context_of("/t", partitioned_schema(), partition_buckets=tuple(own.items()))
@@ -58,7 +58,7 @@ def test_each_row_is_routed_as_it_would_be_alone(rows, own_buckets):
         assert row_key_extractor.total_buckets(context, expected) == own.get(expected, 3)
 
 
-def test_an_unpartitioned_append_table_has_one_bucket_of_unknown_count():
+def test_unpartitioned_append_table_has_one_bucket_of_unknown_count():
     context = context_of("/t", table_schema(COLUMNS))
     partitions, ids, buckets = row_key_extractor.assign_buckets(
         context, batch_of([("a", 1, 2)] * 3)
@@ -75,7 +75,7 @@ def test_partition_values_that_are_no_paths_are_escaped():
     assert path == "/t/data/p=a%2Fb%3D%25/q=__DEFAULT_PARTITION__/bucket-2"
 
 
-def test_a_partition_value_too_long_for_a_directory_is_refused():
+def test_partition_value_too_long_for_directory_is_refused():
     context = context_of("/t", partitioned_schema())
     fits, too_long = (serialize_row(["ä" * n, 1], [string(), integer()]) for n in (126, 127))
     assert row_key_extractor.bucket_path(context, fits, 0).startswith("/t/p=ä")
@@ -88,7 +88,7 @@ def test_a_partition_value_too_long_for_a_directory_is_refused():
     ("options", "option"),
     [({"bucket": "2"}, "bucket"), ({"bucket": "-1", "sequence.field": "q"}, "sequence.field")],
 )
-def test_keys_that_may_change_partition_are_refused_with_the_way_out(options, option):
+def test_keys_that_may_change_partition_are_refused_with_way_out(options, option):
     schema = table_schema(COLUMNS, primary_keys=["k"], partition_keys=["p"], options=options)
     context = context_of("/t", schema)
     with pytest.raises(UnsupportedFeatureError, match="lacks the partition column 'p'") as raised:

@@ -30,7 +30,7 @@ def read_files(directory, files, columns, *, predicate=None, **more):
     return [tuple(row.values()) for row in read(context, split_of(directory, files, **more))]
 
 
-def test_row_ids_count_on_from_the_first_of_their_file(tmp_path):
+def test_row_ids_count_from_first_of_file(tmp_path):
     files = [
         write_file(tmp_path, "x", {"a": [1, 2, 3], "b": [0, 0, 0]}, first=10, sequence=1),
         write_file(tmp_path, "y", {"a": [4], "b": [0]}, first=13, sequence=2),
@@ -50,7 +50,7 @@ def test_skipped_row_groups_and_deleted_rows_keep_row_numbers(tmp_path):
     assert found == [(4, 103), (6, 105)]
 
 
-def test_stored_values_of_a_compacted_file_win_over_its_metadata(tmp_path):
+def test_stored_row_ids_win_over_metadata(tmp_path):
     columns = {"a": [1, 2], "b": [0, 0], ROW_ID: [7, None], SEQUENCE: [3, None]}
     names = ("a", "b", ROW_ID, SEQUENCE)
     file = write_file(tmp_path, "x", columns, first=None, sequence=9, write_cols=names)
@@ -58,7 +58,7 @@ def test_stored_values_of_a_compacted_file_win_over_its_metadata(tmp_path):
     assert read_files(tmp_path, [file], ["a"]) == [(1,), (2,)]
 
 
-def test_joined_files_number_their_rows_together_with_the_newest_time(tmp_path):
+def test_joined_files_number_their_rows_together_with_newest_time(tmp_path):
     files = [
         write_file(tmp_path, "x", {"a": [1, 2, 3]}, first=5, sequence=1, write_cols=("a",)),
         write_file(tmp_path, "y", {"b": [4, 5, 6]}, first=5, sequence=2, write_cols=("b",)),

@@ -85,7 +85,7 @@ def exactly(value, n, add, steps, *, is_timestamp):
 @example(-(2**63), 0, False, (SECOND,), True)
 @example(2**62 - 1, 0, True, (FLAG,), False)
 @example(-(2**62), 0, False, (FLAG,), False)
-def test_padding_is_the_exact_number_or_an_error(value, n, add, steps, is_timestamp):
+def test_padding_is_exact_or_refused(value, n, add, steps, is_timestamp):
     data_type = types.timestamp(3) if is_timestamp else types.bigint()
     expected, inside = exactly(value, n, add, steps, is_timestamp=is_timestamp)
     inputs = longs(value), longs(n), np.array([add])
@@ -99,7 +99,7 @@ def test_padding_is_the_exact_number_or_an_error(value, n, add, steps, is_timest
         assert raised.value.details["value"] == value
 
 
-def test_overflow_names_the_value_that_does_not_fit():
+def test_overflow_names_value_that_does_not_fit():
     values = longs(1, 9_223_372_036_854, 2**62)
     with pytest.raises(InvalidInputError, match=str(2**62)):
         pad(values, longs(0, 0, 0), adds(3), config=config(SECOND))
@@ -111,14 +111,14 @@ def test_null_sequences_are_counted_and_their_column_named():
         field_to_long(pa.array([None, 1, None], pa.int64()), field)
 
 
-def test_the_offending_text_among_many_is_named():
+def test_offending_text_is_named():
     field = types.DataField(id=0, name="seq", type=types.string())
     texts = pa.array([str(number) for number in range(1000)] + ["99999999999999999999"])
     with pytest.raises(InvalidInputError, match="'99999999999999999999'"):
         field_to_long(texts, field)
 
 
-def test_a_slice_of_decimals_is_read_from_its_offset():
+def test_slice_of_decimals_is_read_from_its_offset():
     from paimon_assets.engine.spec.types.data_types import decimal
 
     column = pa.array([1, 2, 3, 4]).cast(pa.decimal128(19, 0)).slice(1, 2)
@@ -127,7 +127,7 @@ def test_a_slice_of_decimals_is_read_from_its_offset():
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40).filter(lambda flags: not all(flags)))
-def test_the_first_failing_value_is_found(passing):
+def test_first_failing_value_is_found(passing):
     texts = pa.array(["1" if flag else "x" for flag in passing])
     assert first_failing(texts, lambda part: part.cast(pa.int64())) == passing.index(False)
 
@@ -142,7 +142,7 @@ def model_wraps(seconds, first):
 
 
 @given(st.data(), st.integers(0, 5000))
-def test_wraps_are_counted_however_the_rows_are_flushed(data, first):
+def test_wraps_are_counted_over_flushes(data, first):
     millis = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=40))
     repeats = data.draw(st.sampled_from([1, 30, 120]))
     values = np.repeat(longs(*millis), repeats)
@@ -156,14 +156,14 @@ def test_wraps_are_counted_however_the_rows_are_flushed(data, first):
     assert counted == model_wraps(values.tolist(), first)
 
 
-def test_flag_before_the_counter_separates_retractions():
+def test_flag_before_counter_separates_retractions():
     values, counters = longs(7, 7), longs(999, 1000)
     counter = WrapCounter(config=config(FLAG, MILLI))
     assert counter.count(values, counters, np.array([True, False])) == 0
     assert WrapCounter(config=config(MILLI, FLAG)).count(values, counters, adds(2)) == 1
 
 
-def test_without_a_counter_nothing_wraps():
+def test_layout_without_counter_never_wraps():
     assert not config(FLAG).has_counter
     assert WrapCounter(config=config(FLAG)).count(longs(1, 1), longs(999, 1000), adds(2)) == 0
 
@@ -188,7 +188,7 @@ ONE_COUNTER = STEPS.filter(lambda steps: len([step for step in steps if step is 
 
 
 @given(st.data(), ONE_COUNTER)
-def test_each_write_of_a_unit_counts_from_the_buckets_highest_number(data, steps):
+def test_unit_counter_continues_at_highest_number(data, steps):
     row = st.tuples(st.integers(-3, 3), st.booleans())
     stored, latest = [], {}
     at = steps.index(SECOND if SECOND in steps else MILLI)
@@ -206,14 +206,14 @@ def test_each_write_of_a_unit_counts_from_the_buckets_highest_number(data, steps
             stored.extend(numbers)
 
 
-def test_rows_beyond_the_digits_of_a_unit_are_counted():
+def test_rows_beyond_unit_digits_are_counted():
     counter = UnitCounter(config=config(MILLI), highest_stored=highest_of([7_998, 8_005]))
     counters, beyond = counter.count(longs(7, 7, 8, 7), adds(4))
     assert counters.tolist() == [999, 1000, 6, 1001]
     assert beyond == 2
 
 
-def test_of_a_timestamp_all_milliseconds_of_a_second_are_counted_together():
+def test_milliseconds_of_second_share_counter():
     second = config(SECOND, data_type=types.timestamp(3))
     counter = UnitCounter(config=second, highest_stored=highest_of([4_000_041]))
     assert counter.count(longs(4999, 4001, 5000, 4500), adds(4))[0].tolist() == [42, 43, 0, 44]
@@ -292,7 +292,7 @@ def test_number_equals_javas(vector):
     assert padded.tolist() == [int(vector["expected_sequence"])]
 
 
-def test_the_file_holds_all_vectors():
+def test_vectors_are_complete():
     assert len(VECTORS) == 63
     assert sum(vector["expected_sequence"].startswith("ERROR") for vector in VECTORS) == 8
 
@@ -373,7 +373,7 @@ def keeps_promise(records, seq_type, steps):
 
 @given(st.data())
 @settings(max_examples=often(100))
-def test_an_accepted_pair_lets_the_promised_record_win(data):
+def test_accepted_pair_keeps_padding_promise(data):
     seq_type = data.draw(st.sampled_from(sorted(VALUES)))
     steps = data.draw(STEPS.filter(lambda steps: steps and is_accepted(seq_type, steps)))
     records = data.draw(st.lists(st.tuples(VALUES[seq_type], st.booleans()), max_size=8))
@@ -398,7 +398,7 @@ def at(**past):
         ("DECIMAL(10, 2)", (MILLI,), [(Decimal("1.50"), True), (Decimal("1.25"), True)]),
     ],
 )
-def test_a_refused_pair_would_break_its_promise(seq_type, steps, records):
+def test_refused_pair_breaks_padding_promise(seq_type, steps, records):
     assert not is_accepted(seq_type, steps)
     assert not keeps_promise(records, seq_type, steps)
 
@@ -418,7 +418,7 @@ def test_a_refused_pair_would_break_its_promise(seq_type, steps, records):
 )
 @given(data=st.data())
 @settings(max_examples=often(12), deadline=None)
-def test_table_keeps_its_promises_over_many_writes(tmp_path_factory, seq_type, steps, data):
+def test_table_keeps_padding_promises_over_writes(tmp_path_factory, seq_type, steps, data):
     few = st.sampled_from(data.draw(st.lists(VALUES[seq_type], min_size=2, max_size=4)))
     record = st.tuples(st.integers(0, 2), few, st.sampled_from(["+I", "-U"]))
     commits = data.draw(st.lists(st.lists(record, min_size=1, max_size=6), min_size=1, max_size=6))

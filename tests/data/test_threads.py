@@ -12,7 +12,7 @@ from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 
 
 @pytest.mark.parametrize("threads", [CALLER_ONLY, Threads(2)])
-def test_work_that_waits_for_work_ends(threads):
+def test_nested_work_ends(threads):
     def count(depth):
         below = [threads.submit(count, depth - 1) for _ in range(3)] if depth else []
         return 1 + sum(work.result() for work in below)
@@ -20,11 +20,11 @@ def test_work_that_waits_for_work_ends(threads):
     assert threads.submit(count, 4).result() == 121
 
 
-def test_without_threads_the_caller_makes_the_call():
+def test_caller_runs_work_without_threads():
     assert CALLER_ONLY.submit(threading.get_ident).result() == threading.get_ident()
 
 
-def test_repeated_calls_get_the_same_answer_or_error():
+def test_repeated_calls_get_same_answer_or_error():
     answers = iter([1, 2])
     work = Work(lambda: next(answers))
     assert (work.result(), work.result()) == (1, 1)
@@ -34,7 +34,7 @@ def test_repeated_calls_get_the_same_answer_or_error():
             broken.result()
 
 
-def test_work_that_is_stopped_or_dropped_is_never_begun():
+def test_stopped_or_dropped_work_does_not_start():
     threads, held, called = Threads(2), threading.Event(), []
     blockers = [threads.submit(held.wait, 60) for _ in range(2)]
     stopped, dropped = threads.submit(called.append, 1), threads.submit(called.append, 2)
@@ -48,7 +48,7 @@ def test_work_that_is_stopped_or_dropped_is_never_begun():
         stopped.result()
 
 
-def test_work_that_runs_is_waited_for():
+def test_running_work_is_awaited():
     threads, begun, go_on = Threads(2), threading.Event(), threading.Event()
     ended = []
 
@@ -64,7 +64,7 @@ def test_work_that_runs_is_waited_for():
     assert ended == [1]
 
 
-def test_reads_side_by_side_share_the_threads_of_their_executor(tmp_path):
+def test_reads_side_by_side_share_threads_of_their_executor(tmp_path):
     catalog = open_catalog(str(tmp_path))
     catalog.create_database("d")
     options = {"bucket": "3", "read.batch-size": "50"}

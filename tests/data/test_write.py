@@ -58,7 +58,7 @@ def last_of_each_key(rows):
 
 
 # ------------------------------------------------------------------------------ primary key
-def test_a_file_holds_keys_system_columns_and_columns_with_their_ids(tmp_path):
+def test_file_has_keys_and_system_columns_with_ids(tmp_path):
     result = write(tmp_path, upserts(bucket="1"), rows_of(5))
     (path,) = paths_below(tmp_path)
     assert path.parent.name == "bucket-0"
@@ -75,7 +75,7 @@ def test_a_file_holds_keys_system_columns_and_columns_with_their_ids(tmp_path):
     st.integers(1, 5),
     st.sampled_from(["1", "200", "100000"]),
 )
-def test_the_last_row_of_each_key_is_written_whatever_the_buffer(
+def test_last_row_of_key_is_written_with_any_buffer(
     tmp_path_factory, records, batch_rows, buffer_bytes
 ):
     path = tmp_path_factory.mktemp("t")
@@ -103,7 +103,7 @@ def test_the_last_row_of_each_key_is_written_whatever_the_buffer(
     assert result.report.rows_written == sum(file.row_count for file in files_of(result))
 
 
-def test_metadata_matches_the_content_of_the_file(tmp_path):
+def test_metadata_matches_file(tmp_path):
     schema = key_schema({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
     rows = pa.table(
         {
@@ -136,14 +136,14 @@ def test_keys_are_cut_in_no_key_bounds(tmp_path):
     assert deserialize_row(file.value_stats.max_values, [string()]) == ("b" * 15 + "c",)
 
 
-def test_numbers_continue_where_the_bucket_ended(tmp_path):
+def test_sequence_numbers_continue_in_bucket(tmp_path):
     schema = upserts(bucket="1")
     first = write(tmp_path, schema, rows_of(10))
     (file,) = files_of(write(tmp_path, schema, rows_of(4), bucket_states=states(first)))
     assert (file.min_sequence_number, file.max_sequence_number) == (10, 13)
 
 
-def test_files_roll_between_keys_and_share_one_identity(tmp_path):
+def test_files_roll_between_keys(tmp_path):
     schema = upserts(bucket="1", **{"target-file-size": "2 kb"})
     files = files_of(write(tmp_path, schema, rows_of(3000)))
     assert len(files) > 3
@@ -155,7 +155,7 @@ def test_files_roll_between_keys_and_share_one_identity(tmp_path):
     assert all(high < low for (_, high), (low, _) in itertools.pairwise(bounds))
 
 
-def test_a_full_buffer_is_flushed_into_further_sorted_runs(tmp_path):
+def test_full_buffer_is_flushed_into_further_sorted_runs(tmp_path):
     schema = upserts(bucket="1", **{"write-buffer-size": "20 kb"})
     batches = rows_of(4000, keys=100).to_batches(max_chunksize=200)
     files = files_of(write(tmp_path, schema, batches))
@@ -164,7 +164,7 @@ def test_a_full_buffer_is_flushed_into_further_sorted_runs(tmp_path):
     assert all(high < low for (_, high), (low, _) in itertools.pairwise(ranges))
 
 
-def test_only_the_largest_buckets_are_flushed(tmp_path):
+def test_only_largest_buckets_are_flushed(tmp_path):
     schema = table_schema(
         {"p": "INT", "k": "INT"},
         partition_keys=["p"],
@@ -184,7 +184,7 @@ def test_only_the_largest_buckets_are_flushed(tmp_path):
 
 
 # ------------------------------------------------------------------------------------ append
-def test_append_files_keep_the_order_and_count_their_rows(tmp_path):
+def test_append_files_keep_order_and_count_their_rows(tmp_path):
     rows = rows_of(5000)
     schema = table_schema(KEYED, options={"target-file-size": "4 kb"})
     result = write(tmp_path, schema, rows.to_batches(max_chunksize=700))
@@ -202,7 +202,7 @@ def test_append_files_keep_the_order_and_count_their_rows(tmp_path):
 
 
 @pytest.mark.parametrize("buffer_bytes", ["1", "3 kb", "20 kb", "1 mb"])
-def test_append_order_does_not_depend_on_the_buffer(tmp_path, buffer_bytes):
+def test_append_order_does_not_depend_on_buffer(tmp_path, buffer_bytes):
     rows = rows_of(3000)
     schema = table_schema(KEYED, options={"write-buffer-size": buffer_bytes})
     result = write(tmp_path, schema, rows.to_batches(max_chunksize=170))
@@ -210,7 +210,7 @@ def test_append_order_does_not_depend_on_the_buffer(tmp_path, buffer_bytes):
 
 
 @pytest.mark.parametrize("buffer_bytes", ["1", "3 kb", "20 kb", "1 mb"])
-def test_partitions_of_an_append_table_keep_their_order(tmp_path, buffer_bytes):
+def test_partitions_of_append_table_keep_their_order(tmp_path, buffer_bytes):
     rows = rows_of(3000)
     schema = table_schema(KEYED, partition_keys=["s"], options={"write-buffer-size": buffer_bytes})
     result = write(tmp_path, schema, rows.to_batches(max_chunksize=170))
@@ -240,7 +240,7 @@ def test_more_partitions_than_open_files_are_written(tmp_path):
     assert sorted(read_all(tmp_path, result)["v"].to_pylist()) == list(range(600))
 
 
-def test_a_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
+def test_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
     monkeypatch.setattr("paimon_assets.engine.data.write.table_write._BATCH_ROWS", 1000)
     rows = rows_of(20_000)
     schema = table_schema(KEYED, options={"write-buffer-size": f"{rows.nbytes // 2}"})
@@ -250,7 +250,7 @@ def test_a_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
 
 
 # ---------------------------------------------------------------------------- one bucket, none
-def test_write_bucket_writes_to_the_given_directory(tmp_path):
+def test_write_bucket_writes_to_given_directory(tmp_path):
     schema = table_schema(
         {"p": "INT", "k": "INT"},
         partition_keys=["p"],
@@ -291,7 +291,7 @@ def test_ignored_rows_are_counted_and_not_written(tmp_path):
 
 
 # --------------------------------------------------------------------------------- bad days
-def test_a_bad_batch_leaves_no_file_behind(tmp_path):
+def test_bad_batch_leaves_no_file(tmp_path):
     schema = upserts(**{"write-buffer-size": "1"})
     good = rows_of(100).to_batches()
     bad = pa.RecordBatch.from_pylist([{"k": None, "s": "a", "v": 1}], schema=rows_of(1).schema)
@@ -300,7 +300,7 @@ def test_a_bad_batch_leaves_no_file_behind(tmp_path):
     assert paths_below(tmp_path) == []
 
 
-def test_a_failing_source_leaves_no_file_behind(tmp_path):
+def test_failing_source_leaves_no_file(tmp_path):
     def break_off():
         yield from rows_of(100).to_batches()
         raise RuntimeError("the source broke")
@@ -310,7 +310,7 @@ def test_a_failing_source_leaves_no_file_behind(tmp_path):
     assert paths_below(tmp_path) == []
 
 
-def test_overflow_in_a_thread_leaves_no_file_behind(tmp_path):
+def test_overflow_in_thread_leaves_no_file(tmp_path):
     schema = key_schema(**{"sequence.field": "seq", "sequence.auto-padding": "row-kind-flag"})
     rows = pa.table({"k": pa.array([1], pa.int32()), "seq": [2**62], "v": ["x"]})
     with pytest.raises(InvalidInputError, match=str(2**62)):
@@ -319,7 +319,7 @@ def test_overflow_in_a_thread_leaves_no_file_behind(tmp_path):
 
 
 @pytest.mark.parametrize("schema", [upserts(), table_schema(KEYED)])
-def test_whichever_storage_call_fails_no_file_is_left(tmp_path, schema):
+def test_failed_storage_call_leaves_no_file(tmp_path, schema):
     rows = rows_of(200)
     for call in range(100):
         file_io = FaultyFileIO(FILE_IO, faults={call: Fault.FAIL})
@@ -343,7 +343,7 @@ class FullDisk(LocalFileIO):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("make_schema", [upserts, lambda **o: table_schema(KEYED, options=o)])
-def test_a_full_disk_is_a_storage_error_and_no_file_is_left(tmp_path, file_format, make_schema):
+def test_full_disk_is_storage_error_without_leftovers(tmp_path, file_format, make_schema):
     schema = make_schema(**{"file.format": file_format})
     with pytest.raises(StorageError, match=r"Storage failed while writing '.*\.(par|orc|avr)"):
         write(tmp_path, schema, rows_of(20_000), file_io=FullDisk())
@@ -394,7 +394,7 @@ def test_keys_change_partitions_of_nanoseconds_without_pandas(tmp_path):
 
 
 @pytest.mark.parametrize("keyed_table", [True, False])
-def test_memory_is_bounded_by_the_write_buffer_and_not_by_the_rows(tmp_path, keyed_table):
+def test_memory_is_bounded_by_write_buffer_and_not_by_rows(tmp_path, keyed_table):
     megabyte, batches, buffer = 2**20, 60, 6
     options = {"write-buffer-size": f"{buffer} mb"}
     schema = upserts(**options) if keyed_table else table_schema(KEYED, options=options)

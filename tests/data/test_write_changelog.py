@@ -74,7 +74,7 @@ def test_every_row_is_logged_by_key_and_unmerged(tmp_path):
     assert result.report.rows_written == 2
 
 
-def test_the_log_is_in_the_order_the_rows_are_merged_in(tmp_path):
+def test_changelog_is_in_merge_order(tmp_path):
     (log,) = logs_of(write(tmp_path, logged_schema(**{"sequence.field": "seq"}), rows_of(*ROWS)))
     table = read_file(tmp_path, log.file_name)
     pairs = list(zip(table["k"].to_pylist(), table["seq"].to_pylist(), strict=True))
@@ -105,7 +105,7 @@ def test_changelog_files_have_options_of_their_own(tmp_path):
     assert None not in data.value_stats.null_counts
 
 
-def test_a_changelog_may_have_another_format(tmp_path):
+def test_changelog_may_have_another_format(tmp_path):
     result = write(tmp_path, logged_schema(**{"changelog-file.format": "avro"}), rows_of(*ROWS))
     assert [file.file_name.rpartition(".")[2] for file in logs_of(result)] == ["avro"]
     assert [file.file_name.rpartition(".")[2] for file in files_of(result)] == ["parquet"]
@@ -120,7 +120,7 @@ def test_flushes_log_to_files_of_one_sequence(tmp_path):
     assert logs_of(again)[0].min_sequence_number == 6
 
 
-def test_a_failed_write_leaves_no_changelog(tmp_path):
+def test_failed_write_leaves_no_changelog(tmp_path):
     bad = rows_of((1, 1, "a", "??"))
     good = rows_of(*ROWS).to_batches()
     schema = logged_schema(**{"write-buffer-size": "1"})

@@ -34,7 +34,7 @@ def test_columns_are_matched_by_name_in_any_order():
     assert conform({"a": "INT", "b": "STRING"}, batch).to_pydict() == {"a": [1], "b": ["x"]}
 
 
-def test_rows_of_the_exact_types_are_passed_on_without_a_copy():
+def test_rows_of_exact_types_are_passed_on_without_copy():
     values = pa.array([1, 2], pa.int32())
     assert one("INT", values).buffers()[1].address == values.buffers()[1].address
 
@@ -85,7 +85,7 @@ def test_missing_extra_and_repeated_columns_are_named(names, message):
         ),
     ],
 )  # fmt: skip
-def test_conversions_that_lose_nothing_are_made(column_type, given_values, stored):
+def test_lossless_conversions_are_made(column_type, given_values, stored):
     column = one(column_type, given_values)
     assert column.type == to_arrow_type(parse_type(column_type))
     assert column.to_pylist() == stored
@@ -102,7 +102,7 @@ def test_conversions_that_lose_nothing_are_made(column_type, given_values, store
         ("DECIMAL(3, 0)", pa.array([Decimal(1234)], pa.decimal128(5, 0)), "1234"),
     ],
 )
-def test_a_value_that_would_change_is_refused_and_shown(column_type, given_values, example):
+def test_lossy_value_is_refused_and_shown(column_type, given_values, example):
     with refused(InvalidInputError, "column 'c'", kind="input-value") as raised:
         one(column_type, given_values)
     assert example in str(raised.value)
@@ -123,20 +123,20 @@ def test_a_value_that_would_change_is_refused_and_shown(column_type, given_value
         ("ROW<x INT>", pa.array([{"y": 1}])),
     ],
 )
-def test_another_kind_of_type_is_refused_with_both_types_and_an_example(column_type, given_values):
+def test_type_mismatch_names_both_types_with_example(column_type, given_values):
     with refused(InvalidInputError, kind="input-type") as raised:
         one(column_type, given_values)
     assert str(given_values.type) in str(raised.value)
     assert repr(given_values[0].as_py())[:20] in str(raised.value)
 
 
-def test_an_instant_of_any_zone_is_a_local_time_zone_timestamp():
+def test_zoned_instant_is_local_time_zone_timestamp():
     instant = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
     column = one("TIMESTAMP(6) WITH LOCAL TIME ZONE", instant)
     assert column.cast(pa.int64()).to_pylist() == [0]
 
 
-def test_nulls_where_none_may_be_are_counted_and_located_across_batches():
+def test_forbidden_nulls_are_counted_across_batches():
     schema = table_schema({"k": "INT", "v": "INT"}, primary_keys=["k"], options={"bucket": "1"})
     check = InputCheck(table="db.t", schema=schema)
     fine = pa.RecordBatch.from_pydict({"k": pa.array([1, 2], pa.int32()), "v": pa.nulls(2)})
@@ -170,7 +170,7 @@ def test_nulls_inside_nested_values_are_found(column_type, given_values, place):
         one(column_type, given_values)
 
 
-def test_entries_outside_a_slice_of_maps_are_not_looked_at():
+def test_entries_outside_map_slice_are_ignored():
     maps = pa.array([[("a", None)], [("b", 1)]], pa.map_(pa.string(), pa.int32())).slice(1)
     column = one("MAP<STRING, INT NOT NULL>", maps)
     assert column.to_pylist() == [[("b", 1)]]
@@ -211,7 +211,7 @@ _FAR = [_LONG, -_LONG, 9_223_372_036_825_200_000, -9_223_372_036_832_400_000]
         ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), [_FIRST, _LAST], _FAR),
     ],
 )
-def test_times_that_are_none_are_refused(column_type, arrow_type, fit, bad):
+def test_invalid_times_are_refused(column_type, arrow_type, fit, bad):
     integers = pa.int64() if arrow_type.bit_width == 64 else pa.int32()
     good = pa.array([*fit, None], integers).view(arrow_type)
     assert one(column_type, good).null_count == 1
@@ -290,7 +290,7 @@ def test_stored_times_of_any_year_are_shown(tmp_path, column_type, arrow_type, i
 @pytest.mark.parametrize(
     "value", ["'infinity'::TIMESTAMPTZ", "TIMESTAMP '0044-03-15 (BC) 00:00:00'"]
 )
-def test_a_time_that_python_does_not_know_is_named_all_the_same(value):
+def test_time_outside_python_is_named(value):
     rows = duckdb.sql(f"SELECT {value} AS c").to_arrow_table().to_batches()[0]
     with pytest.raises(InvalidInputError, match=r"for example '(32103-01-10|-0043-03-15)"):
         conform({"c": "TIMESTAMP(9)"}, rows)
@@ -300,7 +300,7 @@ INTEGER_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.u
 
 
 @given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.sampled_from(["TINYINT", "SMALLINT", "INT"]))
-def test_integers_are_stored_as_they_are_or_not_at_all(numbers, column_type):
+def test_integers_are_stored_exactly_or_refused(numbers, column_type):
     bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32}[column_type]
     fit = all(-(2 ** (bits - 1)) <= number < 2 ** (bits - 1) for number in numbers)
     values = pa.array(numbers, pa.int64())
@@ -355,7 +355,7 @@ def test_integers_become_decimals_that_hold_them():
         one("DECIMAL(5, 2)", pa.array([7, 1000]))
 
 
-def test_a_null_row_may_have_nulls_inside_where_its_fields_are_not_null():
+def test_null_row_may_have_null_required_fields():
     values = [{"a": 1}, None, {"a": 3}]
     column = one("ROW<a INT NOT NULL>", pa.array(values, pa.struct([("a", pa.int64())])))
     assert column.to_pylist() == values
@@ -369,7 +369,7 @@ def test_struct_with_repeated_field_is_refused():
         one("ROW<a INT>", twice)
 
 
-def test_values_are_shown_up_to_a_length_or_not_at_all():
+def test_values_are_shortened_or_hidden():
     batch = pa.RecordBatch.from_pydict({"c": ["ok", "secret" * 200_000]})
     with pytest.raises(InvalidInputError, match="'secretsecret") as raised:
         conform({"c": "VARCHAR(3)"}, batch)

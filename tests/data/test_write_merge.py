@@ -49,20 +49,20 @@ def winners(path, schema, *writes):
     return {key: row["v"] for key, row in winners.items() if row["_VALUE_KIND"] in ADDS}, results
 
 
-def test_every_record_counts_whatever_its_key(tmp_path):
+def test_records_are_numbered_across_keys(tmp_path):
     schema = schema_of("millis-to-micro", bucket="1")
     records = [("+I", 1, "a", 1), ("+I", 1, "b", 2), ("+I", 1, "c", 1)]
     (result,) = winners(tmp_path, schema, records)[1]
     assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [1002, 1001]
 
 
-def test_the_flag_follows_the_row_kind_field(tmp_path):
+def test_flag_follows_row_kind_field(tmp_path):
     (result,) = winners(tmp_path, schema_of("row-kind-flag"), [("-D", 5, "x")])[1]
     assert read_all(tmp_path, result)["_SEQUENCE_NUMBER"].to_pylist() == [10]
 
 
 @pytest.mark.parametrize(("legacy", "number"), [("false", 10_000_000), ("true", 10_000_001)])
-def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path, legacy, number):
+def test_own_layout_pads_texts_as_numbers(tmp_path, legacy, number):
     options = {
         "sequence.padding.legacy-counter": legacy,
         "sequence.auto-padding": "second-to-micro",
@@ -76,7 +76,7 @@ def test_under_the_own_layout_texts_are_padded_as_numbers(tmp_path, legacy, numb
     assert written["_SEQUENCE_NUMBER"].to_pylist() == [number]
 
 
-def test_nulls_lose_in_both_directions(tmp_path):
+def test_nulls_lose_in_any_sort_direction(tmp_path):
     records = [("+I", 5, "five"), ("+I", None, "null"), ("+I", 3, "three")]
     assert winners(tmp_path / "a", schema_of(None), records)[0] == {1: "five"}
     descending = schema_of(None, **{"sequence.field.sort-order": "descending"})
@@ -97,7 +97,7 @@ def test_nulls_lose_in_both_directions(tmp_path):
     st.sampled_from([None, "row-kind-flag", "second-to-micro", "row-kind-flag,millis-to-micro"]),
     st.sampled_from(["1", "150", "1 mb"]),
 )
-def test_winners_are_those_of_a_dict(tmp_path_factory, records, padding, buffer_bytes):
+def test_winners_equal_dictionary(tmp_path_factory, records, padding, buffer_bytes):
     path = tmp_path_factory.mktemp("t")
     schema = schema_of(padding, **{"write-buffer-size": buffer_bytes})
     rows, _ = winners(path, schema, records) if records else ({}, [])

@@ -29,7 +29,7 @@ def rows_of(*rows):
 ROWS = [(3, "a", "+I"), (1, "b", "+I"), (3, "a", "-D"), (3, "c", "+I")]
 
 
-def test_rows_wait_as_they_came(tmp_path):
+def test_postponed_rows_are_stored_unchanged(tmp_path):
     fastavro = pytest.importorskip("fastavro")
     result = write(tmp_path, postponed_schema(**WAITING), rows_of(*ROWS))
     (message,), (file,) = result.messages, files_of(result)
@@ -45,14 +45,14 @@ def test_rows_wait_as_they_came(tmp_path):
     assert found == [(3, 0, "a"), (1, 0, "b"), (3, 3, "a"), (3, 0, "c")]
 
 
-def test_types_that_avro_lacks_wait_in_the_format_of_the_table(tmp_path):
+def test_types_that_avro_lacks_wait_in_format_of_table(tmp_path):
     schema = postponed_schema({**COLUMNS, "t": "TIMESTAMP(9)"}, **WAITING)
     rows = rows_of(*ROWS).append_column("t", pa.nulls(4, pa.timestamp("ns")))
     (file,) = files_of(write(tmp_path, schema, rows))
     assert file.file_name.endswith(".parquet")
 
 
-def test_rows_get_a_bucket_at_once_unless_postponed(tmp_path):
+def test_rows_get_bucket_at_once_unless_postponed(tmp_path):
     schema = postponed_schema(**{"postpone.default-bucket-num": "4"})
     result = write(tmp_path, schema, rows_of(*((n, "x", "+I") for n in range(50))))
     assert sorted(message.bucket for message in result.messages) == [0, 1, 2, 3]
@@ -66,5 +66,5 @@ def test_partitions_keep_their_own_bucket_count(tmp_path):
     assert sorted(message.bucket for message in result.messages) == [0, 1]
 
 
-def test_waiting_rows_count_no_buckets():
+def test_postponed_rows_have_no_bucket_count():
     assert total_buckets(context_of("/t", postponed_schema(**WAITING)), bytes(12)) == -2

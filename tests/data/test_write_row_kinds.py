@@ -25,22 +25,22 @@ def kinds_of(texts, **options):
 
 
 @given(st.lists(st.sampled_from(["+I", "-U", "+U", "-D", "+i", "-u", "+u", "-d"])))
-def test_kinds_are_those_of_each_text_alone(texts):
+def test_row_kinds_follow_each_text(texts):
     assert kinds_of(texts).tolist() == [parse_row_kind(text) for text in texts]
 
 
-def test_without_a_row_kind_field_every_row_is_an_insert():
+def test_without_row_kind_field_every_row_is_insert():
     assert row_kinds(batch_of(["-D"]), key_schema(COLUMNS)) is None
 
 
 @pytest.mark.parametrize("text", ["I", "+D", "", " +I", "INSERT", "+I "])
-def test_other_texts_are_refused_with_the_column_and_the_text(text):
+def test_other_texts_are_refused_with_column_and_text(text):
     with pytest.raises(InvalidInputError, match="'op'") as raised:
         kinds_of(["+I", text])
     assert f"'{text}'" in str(raised.value)
 
 
-def test_a_null_kind_is_refused_with_the_column():
+def test_null_kind_is_refused_with_column():
     with pytest.raises(InvalidInputError, match=r"Row kind cannot be null: column 'op'.*1 of 2"):
         kinds_of(["+I", None])
 
@@ -61,7 +61,7 @@ def test_ignored_kinds_are_dropped(options, rest):
     assert (rows.column("k").to_pylist(), kinds.tolist()) == (rest, rest)
 
 
-def test_a_table_without_key_takes_no_retracts():
+def test_append_table_refuses_retractions():
     schema = table_schema(COLUMNS, options={"rowkind.field": "op"})
     refuse_retracts(row_kinds(batch_of(["+I", "+u"]), schema), schema)
     with pytest.raises(InvalidInputError, match=r"RowKind -U.*'op'"):

@@ -59,7 +59,7 @@ def first(home: Path) -> subprocess.CompletedProcess[str]:
     return run_demo(home, "embedded")
 
 
-def test_the_first_run_is_right(first, home: Path):
+def test_first_run_has_expected_rows(first, home: Path):
     assert first.returncode == 0, first.stdout + first.stderr
     catalog = open_catalog(str(home / "warehouse"))
     flights = catalog.get_table("demo.flights").new_read_builder().to_arrow()
@@ -67,7 +67,7 @@ def test_the_first_run_is_right(first, home: Path):
     assert catalog.get_table("demo.flights").state.iceberg_behind() == 0
 
 
-def test_the_same_input_without_padding_loses_flights(first, home: Path):
+def test_same_input_without_padding_loses_flights(first, home: Path):
     files = sorted((home / "landing" / "flights").glob("*.parquet"))
     catalog = open_catalog(str(home / "warehouse"))
     rows = catalog.get_table("demo.flights_unpadded").new_read_builder().to_arrow().num_rows
@@ -81,7 +81,7 @@ def test_run_logs_its_steps(first):
     assert "rows after merge" in first.stdout
 
 
-def test_flights_table_was_evolved_and_the_report_shows_it(first, home: Path):
+def test_flights_table_was_evolved_and_report_shows_it(first, home: Path):
     table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
     # The last schema shows the table to Iceberg's readers.
     types = [str(schema.column("dep_delay").type) for schema in table.schemas()]
@@ -91,7 +91,7 @@ def test_flights_table_was_evolved_and_the_report_shows_it(first, home: Path):
     assert "5 of 5 checks of demo.flights pass" in first.stdout
 
 
-def test_tables_were_maintained_and_the_report_shows_it(first, home: Path):
+def test_tables_were_maintained_and_report_shows_it(first, home: Path):
     table = open_catalog(str(home / "warehouse")).get_table("demo.flights")
     assert {run.level for bucket in table.state.shape().buckets for run in bucket.runs} == {5}
     assert "compaction_job, strategy full, demo.flights: Snapshot 2: " in first.stdout
@@ -99,7 +99,7 @@ def test_tables_were_maintained_and_the_report_shows_it(first, home: Path):
     assert "FAILED" not in first.stdout
 
 
-def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path, warm: WarmPython):
+def test_second_run_adds_nothing(first, home: Path, warm: WarmPython):
     catalog = open_catalog(str(home / "warehouse"))
     names = catalog.list_tables("demo")
     before = {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names}
@@ -114,13 +114,13 @@ def test_the_second_run_finds_nothing_new_and_adds_nothing(first, home: Path, wa
     assert {name: catalog.get_table(f"demo.{name}").latest_snapshot() for name in names} == before
 
 
-def test_another_scale_in_the_same_place_is_refused_by_name(first, home: Path, warm: WarmPython):
+def test_another_scale_in_same_place_is_refused_by_name(first, home: Path, warm: WarmPython):
     refused = run_demo(home, "embedded", "--every", "50", warm=warm)
     assert refused.returncode == 1
     assert "make clean" in refused.stdout
 
 
-def test_a_table_follows_a_database_with_the_flights(tmp_path: Path, warm: WarmPython):
+def test_table_follows_database_with_flights(tmp_path: Path, warm: WarmPython):
     done = run_demo(tmp_path, "embedded", "--cdc", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every value right" in done.stdout
@@ -132,9 +132,7 @@ def test_a_table_follows_a_database_with_the_flights(tmp_path: Path, warm: WarmP
     assert [each.id for each in table.snapshots()] == [1, 2]
 
 
-def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(
-    tmp_path: Path, warm: WarmPython
-):
+def test_rest_server_run_is_same_and_stores_no_token(tmp_path: Path, warm: WarmPython):
     done = run_demo(tmp_path, "embedded", "--every", "1000", "--rest", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 of 5 checks of demo.flights pass" in done.stdout
@@ -150,7 +148,7 @@ def test_over_a_rest_server_all_is_right_and_no_file_holds_the_token(
 
 
 @pytest.mark.spark
-def test_all_of_it_on_spark(tmp_path: Path, warm: WarmPython):
+def test_spark_run_is_same(tmp_path: Path, warm: WarmPython):
     done = run_demo(tmp_path, "spark", "--every", "1000", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "demo.daily_delays" in done.stdout
@@ -163,9 +161,7 @@ def test_all_of_it_on_spark(tmp_path: Path, warm: WarmPython):
 
 
 @pytest.mark.spark
-def test_all_of_it_on_spark_on_an_object_store_without_jars_for_it(
-    tmp_path: Path, warm: WarmPython
-):
+def test_spark_on_object_store_needs_no_jars(tmp_path: Path, warm: WarmPython):
     done = run_demo(tmp_path, "spark", "--every", "1000", "--s3", warm=warm)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("every value right") == 6  # all but the one that is lossy
@@ -178,7 +174,7 @@ def test_all_of_it_on_spark_on_an_object_store_without_jars_for_it(
     assert not list((tmp_path / "s3").rglob("snapshot-*"))
 
 
-def test_a_wrong_table_makes_the_demo_fail(first, home: Path, tmp_path: Path, warm: WarmPython):
+def test_wrong_table_makes_demo_fail(first, home: Path, tmp_path: Path, warm: WarmPython):
     copy = tmp_path / "demo"
     shutil.copytree(home, copy, ignore=shutil.ignore_patterns("dagster_home"))
     table = open_catalog(str(copy / "warehouse")).get_table("demo.planes")

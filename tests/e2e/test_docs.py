@@ -103,7 +103,7 @@ def runs(page: str) -> bool:
         if runs(page)
     ],
 )
-def test_a_page_runs(page, tmp_path, monkeypatch, request):
+def test_docs_page_runs(page, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.setenv("TOKEN", "anything")
@@ -149,7 +149,7 @@ def _run_in_shell(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_links_of_a_page_lead_somewhere(page):
+def test_docs_links_exist(page):
     text = re.sub(r"```.*?```", "", (DOCS / page).read_text(), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
     missing = [

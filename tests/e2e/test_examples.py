@@ -42,7 +42,7 @@ def rows_of(table):
 
 
 @pytest.mark.parametrize("definitions", ["change_log"], indirect=True)
-def test_changes_that_land_out_of_order(definitions):
+def test_unordered_changes_example_runs(definitions):
     def land(name, *changes):
         names = ["id", "status", "op", "op_time"]
         rows = [dict(zip(names, change, strict=True)) | {"amount": PRICE} for change in changes]
@@ -60,7 +60,7 @@ def test_changes_that_land_out_of_order(definitions):
 
 
 @pytest.mark.parametrize("definitions", ["io_manager"], indirect=True)
-def test_frames_of_days(definitions):
+def test_daily_frames_example_runs(definitions):
     for day in ("2026-01-02", "2026-01-03", "2026-01-03"):
         key = dg.AssetKey(["shop", "sales"])
         assert materialize_all(definitions, partition_key=day, selection=[key])
@@ -69,7 +69,7 @@ def test_frames_of_days(definitions):
 
 
 @pytest.mark.parametrize("definitions", ["archive"], indirect=True)
-def test_a_folder_that_becomes_a_table(definitions):
+def test_folder_example_runs(definitions):
     for year in (2024, 2025):
         Path(f"archive/year={year}").mkdir(parents=True)
         rows = pa.table({"id": [year], "amount": [1.5]})
@@ -84,7 +84,7 @@ def test_a_folder_that_becomes_a_table(definitions):
 @pytest.mark.parametrize(
     "project", sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 )
-def test_project_names_its_dependencies(project):
+def test_project_lists_its_dependencies(project):
     described = tomllib.loads((EXAMPLES / project / "pyproject.toml").read_text())
     ours = tomllib.loads((EXAMPLES.parent / "pyproject.toml").read_text())["project"]
     [needed] = described["project"]["dependencies"]

@@ -40,12 +40,12 @@ def names_of(code: str) -> dict[str, Any]:
     return names
 
 
-def test_the_table_of_your_own_takes_ten_lines():
+def test_own_table_takes_ten_lines():
     lines = [line for line in snippet("def orders()").splitlines() if line.strip()]
     assert len(lines) <= 10
 
 
-def test_the_table_of_your_own_materializes(tmp_path, monkeypatch):
+def test_own_table_materializes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     names = names_of(snippet("def orders()"))
@@ -57,7 +57,7 @@ def test_the_table_of_your_own_materializes(tmp_path, monkeypatch):
     assert set(rows.to_pydict()["amount"]) == {9.9, 20.0}
 
 
-def test_the_commands_behind_the_table_run_as_printed(tmp_path):
+def test_printed_commands_run(tmp_path):
     (tmp_path / "definitions.py").write_text(snippet("def orders()"))
     [block] = re.findall(r"```\n(dagster asset.*?)```", README, flags=re.DOTALL)
     programs = Path(sys.executable).parent
@@ -76,7 +76,7 @@ def test_the_commands_behind_the_table_run_as_printed(tmp_path):
     assert "APPEND" in done.stdout
 
 
-def test_the_table_of_your_own_needs_no_more_than_dagster(tmp_path):
+def test_own_table_needs_only_dagster(tmp_path):
     program = (
         "import sys\n"
         "for name in ('pyspark', 'polars', 'duckdb'): sys.modules[name] = None\n"
@@ -93,7 +93,7 @@ def test_the_table_of_your_own_needs_no_more_than_dagster(tmp_path):
     assert rows.new_read_builder().count() == 2
 
 
-def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
+def test_landed_files_become_table_in_one_call(tmp_path, monkeypatch):
     schema = names_of(snippet("def orders()"))["ORDERS"]
     code = snippet("file_ingestion_asset", ASSETS).replace("/data/landing/orders", str(tmp_path))
     names: dict[str, Any] = {"ORDERS": schema}
@@ -107,7 +107,7 @@ def test_files_that_land_are_a_table_in_one_call(tmp_path, monkeypatch):
     assert rows.to_pylist() == [{"id": 7, "amount": 1.5}]
 
 
-def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
+def test_frames_go_through_io_manager(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     defs = names_of(snippet("PaimonIOManager", ASSETS))["defs"]
     assets = [defs.resolve_assets_def(["shop", "sales"]), defs.resolve_assets_def("big_sales")]
@@ -121,7 +121,7 @@ def test_frames_go_through_the_io_manager(tmp_path, monkeypatch):
     assert rows.to_pylist() == [{"shop": "eu", "len": 1}]
 
 
-def test_a_batch_that_fails_its_check_never_becomes_current(tmp_path):
+def test_failed_check_keeps_previous_state(tmp_path):
     names = names_of(snippet("def orders()", ASSETS) + snippet("before_commit=", ASSETS))
     resource = PaimonCatalogResource(warehouse=str(tmp_path), executor="embedded")
     checked, resources = names["checked_orders"], {"paimon": resource}
@@ -129,7 +129,7 @@ def test_a_batch_that_fails_its_check_never_becomes_current(tmp_path):
     assert resource.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
-def test_the_component_that_is_scaffolded_is_one():
+def test_scaffolded_component_exists():
     [(module, name)] = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", ASSETS)
     component = getattr(importlib.import_module(module), name)
     assert issubclass(component, dg.Component)
@@ -142,7 +142,7 @@ def test_pictures_and_links_exist():
     assert [target for target in local if not (ROOT / target).exists()] == []
 
 
-def test_the_commands_of_the_readme_exist():
+def test_commands_of_readme_exist():
     commands = re.findall(r"`make ([a-z-]+)`|^make ([a-z-]+)", README, flags=re.MULTILINE)
     listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     for pair in commands:
@@ -150,11 +150,11 @@ def test_the_commands_of_the_readme_exist():
 
 
 @pytest.mark.parametrize("page", sorted(MAX_WORDS))
-def test_a_paper_stays_short(page):
+def test_page_is_short(page):
     assert len((ROOT / page).read_text().split()) <= MAX_WORDS[page]
 
 
-def test_a_decision_is_one_page_with_its_price():
+def test_decision_is_one_page_with_its_cost():
     pages = [path for path in (ROOT / "docs" / "decisions").glob("*.md") if path.stem != "index"]
     assert pages
     for path in pages:
@@ -163,7 +163,7 @@ def test_a_decision_is_one_page_with_its_price():
         assert len(text.split()) <= MAX_WORDS_OF_A_DECISION
 
 
-def test_every_package_has_a_docstring_with_its_modules():
+def test_every_package_has_docstring_with_its_modules():
     packages = sorted((ROOT / "paimon_assets").rglob("__init__.py"))
     assert len(packages) > 50
     missing = []

@@ -68,7 +68,7 @@ def flights(home: Path) -> Any:
     return open_catalog(str(home / "warehouse")).get_table("demo.flights")
 
 
-def test_every_launchpad_opens_with_a_config_that_is_valid(ui: Webserver):
+def test_every_launchpad_opens_with_config_that_is_valid(ui: Webserver):
     jobs = [job["name"] for job in ui.ask(JOBS, repository=LOCATION)["repositoryOrError"]["jobs"]]
     jobs = [name for name in jobs if not name.startswith("__")]
     assert {"ingestion_job", "compaction_job", "schema_evolution_job"} < set(jobs)
@@ -94,9 +94,7 @@ def test_ingestion_shows_rows_columns_and_checks(ui: Webserver, home: Path, inge
     )
 
 
-def test_a_compaction_shows_the_table_before_and_after(
-    ui: Webserver, home: Path, ingestion_run: Any
-):
+def test_compaction_shows_table_before_and_after(ui: Webserver, home: Path, ingestion_run: Any):
     before = flights(home).latest_snapshot()
     form = "ops: {compact: {config: {tables: [demo.flights], strategy: full}}}"
     done = ui.run("compaction_job", form)
@@ -108,9 +106,7 @@ def test_a_compaction_shows_the_table_before_and_after(
     assert shown["paimon/picture"].startswith("![before, after](data:image/svg+xml;base64,")
 
 
-def test_losses_stop_a_change_and_harmless_changes_pass(
-    ui: Webserver, home: Path, ingestion_run: Any
-):
+def test_lossy_change_is_stopped_and_harmless_passes(ui: Webserver, home: Path, ingestion_run: Any):
     def evolve(column: str, new_type: str) -> Any:
         change = {"action": "updateColumnType", "fieldNames": [column], "newDataType": new_type}
         config = {"table": "demo.flights", "changes": [{**change, "keepNullability": True}]}
@@ -134,7 +130,7 @@ def test_losses_stop_a_change_and_harmless_changes_pass(
     assert shown["paimon/schema_id"] == flights(home).schema.id
 
 
-def test_a_folder_becomes_a_segment(ui: Webserver, home: Path):
+def test_folder_becomes_segment(ui: Webserver, home: Path):
     catalog = open_catalog(str(home / "warehouse"))
     catalog.create_database("demo", ignore_if_exists=True)
     table = catalog.create_table("demo.flight_archive", FLIGHT_ARCHIVE)
@@ -153,9 +149,7 @@ def test_a_folder_becomes_a_segment(ui: Webserver, home: Path):
     assert row == {"month": 8, "flight": 1}
 
 
-def test_maintenance_tells_each_table_and_passes_over_those_not_there(
-    ui: Webserver, ingestion_run: Any
-):
+def test_maintenance_reports_tables_and_skips_missing(ui: Webserver, ingestion_run: Any):
     done = ui.run("maintenance_job", "ops: {maintain: {config: {dry_run: true}}}")
     assert done.status == "SUCCESS", done.log()
     text, shown = done.event("ObservationEvent", *FLIGHTS)
@@ -164,7 +158,7 @@ def test_maintenance_tells_each_table_and_passes_over_those_not_there(
     assert "Table demo.daily_delays is not there yet." in done.log()
 
 
-def test_schedules_and_sensors_answer_a_dry_run(ui: Webserver, ingestion_run: Any):
+def test_schedules_and_sensors_answer_dry_run(ui: Webserver, ingestion_run: Any):
     for name in ("nightly_ingestion", "nightly_compaction", "nightly_maintenance"):
         tick = ui.ask(SCHEDULE, it={**LOCATION, "scheduleName": name})["scheduleDryRun"]
         found = tick["evaluationResult"]

@@ -38,7 +38,7 @@ def defs() -> dg.Definitions:
     return definitions.defs
 
 
-def test_the_workspace_validates(tmp_path: Path):
+def test_workspace_validates(tmp_path: Path):
     done = run(
         "-m",
         "dagster",
@@ -76,7 +76,7 @@ print(json.dumps([seconds, [name for name in {HEAVY!r} if name in sys.modules]])
     assert not (tmp_path / "absent").exists()
 
 
-def test_an_object_store_in_the_environment_stays_out_of_the_definitions():
+def test_object_store_of_environment_is_not_in_definitions():
     script = """
 from resources import build_resources
 paimon = build_resources()["paimon"]
@@ -117,7 +117,7 @@ def test_schedules_and_sensors_are_shipped_stopped(defs: dg.Definitions):
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")  # of Dagster, about itself
-def test_config_of_a_schedule_is_valid(defs: dg.Definitions):
+def test_config_of_schedule_is_valid(defs: dg.Definitions):
     """A dry run of each: the request is there, and the job takes its config."""
     moment = dt.datetime(2024, 1, 1, 3, tzinfo=dt.UTC)
     for schedule in defs.schedules or ():
@@ -128,7 +128,7 @@ def test_config_of_a_schedule_is_valid(defs: dg.Definitions):
         assert dg.validate_run_config(job, dict(request.run_config) or None)
 
 
-def test_the_launchpad_of_the_ingestion_job_is_filled_and_valid(defs: dg.Definitions):
+def test_launchpad_of_ingestion_job_is_filled_and_valid(defs: dg.Definitions):
     job = defs.resolve_job_def("ingestion_job")
     config: dict[str, Any] = ingestion_config(FlightChangesConfig()).to_config_dict()
     assert set(config["ops"]) == {
@@ -141,7 +141,7 @@ def test_the_launchpad_of_the_ingestion_job_is_filled_and_valid(defs: dg.Definit
     assert dg.validate_run_config(job, None)
 
 
-def test_a_wrong_config_is_refused_before_a_run(defs: dg.Definitions):
+def test_wrong_config_is_refused_before_run(defs: dg.Definitions):
     job = defs.resolve_job_def("ingestion_job")
     with pytest.raises(dg.DagsterInvalidConfigError, match="max_filez"):
         dg.validate_run_config(job, {"ops": {"demo__flights": {"config": {"max_filez": 3}}}})

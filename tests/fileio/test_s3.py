@@ -325,7 +325,7 @@ def test_the_end_of_a_file_that_was_written_is_known(options):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("other", [-1, 1, 300_000])
-def test_file_of_another_size_than_in_the_manifest_is_refused(options, file_format, other):
+def test_file_of_another_size_than_in_manifest_is_refused(options, file_format, other):
     file_io = file_io_for(WAREHOUSE, options)
     path = f"{WAREHOUSE}/sizes/{file_format}-{other}"
     rows = pa.table({"id": pa.array(range(100_000))})

@@ -138,7 +138,7 @@ def test_a_missing_file_is_named(spark, files, tmp_path):
     )
 
 
-def test_a_damaged_file_is_named(spark, tmp_path):
+def test_damaged_file_is_named(spark, tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(FormatError, match=r"a\.parquet"):
         sources.files_to_dataframe(spark, [str(tmp_path / "a.parquet")], "parquet")

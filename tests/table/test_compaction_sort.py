@@ -183,7 +183,7 @@ def test_the_result_is_that_of_rows_that_never_waited(catalog, seed):
     assert compacting.rows_of(waiting) == compacting.rows_of(direct)
 
 
-def test_a_partition_keeps_its_bucket_count(catalog):
+def test_partition_keeps_its_bucket_count(catalog):
     table = postponed_table(catalog, **{"postpone.default-bucket-num": "2"})
     compacting.write(table, pa.concat_tables([row(key, "a") for key in range(20)]))
     compacting.compact(table)

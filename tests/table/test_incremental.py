@@ -292,7 +292,7 @@ def test_the_mode_follows_from_the_producer(logged_table):
     assert [tuple(row.values()) for row in found] == [("-U", 1), ("+I", 3), ("+U", 1), ("-D", 2)]
 
 
-def test_a_changelog_outlives_its_snapshot(logged_table):
+def test_changelog_outlives_its_snapshot(logged_table):
     storage, path = LocalFileIO(), logged_table.path
     changes = logged_table.new_read_builder().between(1, 3, "changelog").with_row_kinds()
     for number in (1, 2):
