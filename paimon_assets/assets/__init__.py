@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         build_unique_key_check as build_unique_key_check,
     )
     from paimon_assets.assets.table_checks import (
-        build_diff_check as build_diff_check,
         build_freshness_check as build_freshness_check,
         build_overflow_check as build_overflow_check,
         build_quarantine_check as build_quarantine_check,
@@ -163,7 +162,7 @@ __all__, __getattr__, __dir__ = lazy_door(
         "assets.schedules": "build_compaction_schedule build_ingestion_schedule "
         "build_maintenance_schedule on_new_data",
         "assets.snapshot_sensor": "build_new_snapshots_sensor",
-        "assets.table_checks": "build_diff_check build_freshness_check build_overflow_check "
+        "assets.table_checks": "build_freshness_check build_overflow_check "
         "build_quarantine_check build_schema_check build_small_files_check "
         "build_source_overflow_check",
         "assets.tables.audit": "Batch BatchCheck Verdict audited_asset",

@@ -28,14 +28,19 @@ from paimon_assets.engine.spec.options.catalog_options import (
     WAREHOUSE,
     environment_variables,
 )
+from paimon_assets.engine.spec.paths import branch_name
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.previews import branch_name, branch_of_environment
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 
 ExecutorKind = Literal["spark", "embedded", "auto"]
 """The executor of rows: Spark, this process, or Spark for its own frames and large inputs only."""
+
+BRANCH_VARIABLE = "PAIMON_BRANCH"
+"""Names the branch where Dagster+ does not."""
+_PLUS = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
+_PLUS_NAMES = ("DAGSTER_CLOUD_GIT_BRANCH", "DAGSTER_CLOUD_DEPLOYMENT_NAME")
 
 
 def executor_kind(text: str) -> str:
@@ -44,6 +49,12 @@ def executor_kind(text: str) -> str:
         message = f"The executor '{text}' is unknown; expected one of {', '.join(kinds)}."
         raise InvalidInputError(message, kind="executor")
     return text
+
+
+def branch_of_environment(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the branch that `PAIMON_BRANCH` names, or else a branch deployment of Dagster+."""
+    names = [BRANCH_VARIABLE, *(_PLUS_NAMES if environment.get(_PLUS) == "1" else ())]
+    return branch_name(next((environment[name] for name in names if environment.get(name)), ""))
 
 
 class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself

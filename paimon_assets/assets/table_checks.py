@@ -4,7 +4,6 @@
 `small_files`                      whether its files ask for a compaction
 `quarantine`                       whether landed files were left out because they cannot be read
 `schema`                           whether the stored schema is the declared one
-`diff`                             whether more rows than expected differ from an older state
 `overflow`, `source_overflow`      whether pending changes, or waiting files, would lose values
 """
 
@@ -38,7 +37,6 @@ from paimon_assets.engine.spec.evolution.schema_diff import reconciling_changes
 from paimon_assets.engine.spec.predicate.predicate import bind
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table.read.diff import EXAMPLES
 from paimon_assets.engine.table.schema_changes import PendingFiles, judge_pending_files
 from paimon_assets.engine.table.system.table_health import FileDebt, newest_file_ms
 
@@ -386,46 +384,3 @@ def build_source_overflow_check(
 
     text = "Checks that the values of waiting files fit the columns they go to."
     return define_check(asset, "source_overflow", text, options, evaluate)
-
-
-def build_diff_check(
-    asset: dg.AssetsDefinition,
-    most_share: float,
-    *,
-    before: str | None = None,
-    options: CheckOptions = _ERROR,
-) -> dg.AssetChecksDefinition:
-    """Check that the newest state differs from an older one in at most a share of its rows.
-
-    Args:
-        asset: A table asset.
-        most_share: Rows added, removed and changed, in relation to all; 0.1 is 10 %.
-        before: The older state, as `Table.diff` takes it, such as `main@latest` or a tag; by
-            default that before the last commit that changed data.
-        options: Name, severity, blocking, executor.
-
-    Raises:
-        InvalidInputError: The asset is not of exactly one table.
-
-    Cost:
-        As `Table.diff`.
-    """
-
-    def evaluate(run: CheckRun) -> dg.AssetCheckResult:
-        start, newest = before, run.table.latest_snapshot()
-        if start is None and newest is not None:
-            start = str(int(run.table.state.data_version(newest).partition("-")[0]) - 1)
-        if newest is None or start == "0":
-            return run.result(passed=True, description="There is no older state.", metadata={})
-        most = EXAMPLES if run.shows_values else 0
-        diff = run.table.diff(str(start), executor=run.executor(), examples=most)
-        metadata: Metadata = {
-            "paimon/diff_rows": diff.rows.rows,
-            "paimon/diff_share": diff.share,
-            "paimon/diff": dg.MetadataValue.md(diff.markdown()),
-        }
-        text = f"{diff.summary()} That is {diff.share:.2%} of the rows; at most {most_share:.2%}."
-        return run.result(passed=diff.share <= most_share, description=text, metadata=metadata)
-
-    text = f"Checks that at most {most_share:.2%} of the rows differ from an older state."
-    return define_check(asset, "diff", text, options, evaluate)

@@ -5,7 +5,6 @@ import fnmatch
 from typing import Any
 
 import click
-from msgspec import to_builtins
 
 from paimon_assets.cli.commands import Arguments, command, duration, flag, integer
 from paimon_assets.cli.output import is_json, print_rows_of, say, table_rows
@@ -13,7 +12,6 @@ from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.maintenance.orphan_files import drop_rejected
 from paimon_assets.engine.spec.options.all_options import SCAN_SNAPSHOT_ID
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.table import Table
 
 tag = click.Group("tag", help="List, create, rename and delete tags.")
@@ -114,61 +112,6 @@ def branch_fast_forward(args: Arguments) -> None:
     newest = args.table().branches.fast_forward(name)
     facts = {"branch": name, "snapshot_id": newest.id}
     say(f"{target} is branch {name} now, at snapshot {newest.id}", facts)
-
-
-@command("TARGET", executor=True)
-@click.option("--from", "before", default="main@latest", show_default=True, help="A state.")
-@click.option("--to", "after", default="latest", show_default=True, help="Another one.")
-@click.option(
-    "--examples", type=click.IntRange(min=0), default=10, help="Rows to show; 0 hides all."
-)
-@flag("--markdown", help="Print the text of a comment.")
-def diff(args: Arguments) -> None:
-    """Show the rows, columns and schema that differ between two states of TARGET.
-
-    A state is `latest`, a snapshot's id or a tag; of another branch with its name in front, such as
-    `main@5` or `preview@latest`.
-    """
-    difference = args.table().diff(
-        args.before, args.after, args.new_executor(), examples=args.examples
-    )
-    text = difference.markdown().rstrip() if args.markdown else difference.lines()
-    say(text, to_builtins(difference))
-
-
-@command("BRANCH", executor=True, yes=True)
-@click.argument("tables", nargs=-1)
-@flag("--dry-run", help="Only show the report.")
-@flag("--markdown", help="Print the text of a comment.")
-def promote(args: Arguments) -> None:
-    """Make tables equal to their branch BRANCH; none if main has moved in one.
-
-    All tables that have it, or TABLES. Exit code 6 if main has moved; no commit of main is undone.
-    """
-    if not args.dry_run:
-        args.confirm(f"Tables become their branch {args.branch}, which is deleted.")
-    report = ops.promote(
-        args.branch, args.tables, args.dry_run, catalog=args.catalog, executor=args.new_executor()
-    )
-    texts = [
-        f"{one.diff.markdown()}{f'**Refused**: {one.refusal}.' if one.refusal else ''}"
-        if args.markdown
-        else f"{'refused: ' + one.refusal + '. ' if one.refusal else ''}{one.diff.summary()}"
-        for one in report
-    ]
-    verb = "promoted" if report and report[0].is_promoted else "not promoted"
-    say([*texts, f"{counted(len(report), 'table')} {verb}"], to_builtins(report))
-    if any(one.refusal for one in report):
-        click.get_current_context().exit(6)
-
-
-@command("BRANCH", yes=True)
-@click.argument("tables", nargs=-1)
-def discard(args: Arguments) -> None:
-    """Delete the branch BRANCH of all tables, or of TABLES."""
-    args.confirm(f"Branch {args.branch} is deleted, with its snapshots.")
-    names = ops.discard(args.branch, args.tables, catalog=args.catalog)
-    say(f"discarded: {', '.join(names) or 'none'}", {"discarded": names})
 
 
 @command("TARGET", "NAME", group=consumer)

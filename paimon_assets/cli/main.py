@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.add_ons import ERASE_COMMAND
+from paimon_assets.engine.add_ons import ERASE_COMMAND, REVIEW_COMMANDS
 from paimon_assets.engine.spec.words import did_you_mean
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -219,14 +219,14 @@ COMMANDS = {
         "branch": ("history", "List, create, delete and fast-forward branches."),
         "consumer": ("history", "List, set and delete how far readers have come."),
         "diff": (
-            "history",
+            REVIEW_COMMANDS,
             "Show the rows, columns and schema that differ between two states of TARGET.",
         ),
         "promote": (
-            "history",
+            REVIEW_COMMANDS,
             "Make tables equal to their branch BRANCH; none if main has moved in one.",
         ),
-        "discard": ("history", "Delete the branch BRANCH of all tables, or of TABLES."),
+        "discard": (REVIEW_COMMANDS, "Delete the branch BRANCH of all tables, or of TABLES."),
         "rollback": ("history", "Return TARGET to a snapshot, a tag or a schema."),
     },
     "Files": {

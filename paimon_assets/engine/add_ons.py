@@ -27,9 +27,13 @@ ADD_ONS = (AddOn("metadata.iceberg.storage", "paimon_assets.iceberg"),)
 SERVER = "paimon_assets.server.serve"
 """The module that the command `serve` loads."""
 ERASE_COMMAND = "paimon_assets.erasure.command"
-OPERATIONS = ("paimon_assets.erasure.operations",)
+REVIEW_COMMANDS = "paimon_assets.review.command"
+OPERATIONS = ("paimon_assets.erasure.operations", "paimon_assets.review.operations")
 """Modules of operations beside `engine.table.operations`, with a mapping `SHOWN`."""
-TASKS = {"erase": ("paimon_assets.erasure.rows", "erase_rows")}
+TASKS = {
+    "diff": ("paimon_assets.review.rows", "diff_rows"),
+    "erase": ("paimon_assets.erasure.rows", "erase_rows"),
+}
 """Task → module and function that run it."""
 
 

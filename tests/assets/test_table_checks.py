@@ -86,19 +86,6 @@ def test_many_runs_request_compaction(paimon: assets.PaimonCatalogResource) -> N
     assert "compaction_job" in (evaluation.description or "")
 
 
-def test_write_that_changes_too_many_rows_fails(paimon: assets.PaimonCatalogResource) -> None:
-    log = log_asset([(1, 10), (2, 10)], [(1, 11), (2, 11)], [(2, 12), (3, 12)])
-    check = assets.build_diff_check(log, 0.5)
-    evaluation, _ = evaluation_of(run([log, check], paimon))
-    assert (evaluation.passed, evaluation.description) == (True, "There is no older state.")
-    evaluation, metadata = evaluation_of(run([log, check], paimon))
-    assert (evaluation.passed, metadata["paimon/diff_rows"]) == (False, 2)
-    assert "0 added, 0 removed, 2 changed; columns: ts (2)" in (evaluation.description or "")
-    whole = assets.build_diff_check(log, 1.0, before="1")
-    evaluation, metadata = evaluation_of(run([log, whole], paimon))
-    assert (evaluation.passed, metadata["paimon/diff_rows"]) == (True, 3)
-
-
 def log_asset(*batches: list[tuple[int, int | None]], **options: str) -> dg.AssetsDefinition:
     left = iter(batches)
     settings = {**LOG, "options": {**LOG["options"], **options}}

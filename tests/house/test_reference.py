@@ -9,6 +9,7 @@ import paimon_assets
 import paimon_assets.assets
 import paimon_assets.cdc
 import paimon_assets.erasure
+import paimon_assets.review
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -22,6 +23,7 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted({*paimon_assets.__all__, *paimon_assets.erasure.__all__} - words) == []
     words = words_of("reference/dagster.md")
     assert sorted({*paimon_assets.assets.__all__, *paimon_assets.cdc.__all__} - words) == []
+    assert sorted({*paimon_assets.review.__all__} - words - words_of("reference/python.md")) == []
 
 
 def test_the_site_has_every_page() -> None:

@@ -13,10 +13,11 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (89_900, 402),
+    "core": (88_750, 398),
     "paimon_assets/cdc": (9_500, 46),
     "paimon_assets/erasure": (1_500, 9),
     "paimon_assets/iceberg": (2_950, 20),
+    "paimon_assets/review": (1_450, 10),
     "paimon_assets/server": (3_500, 17),
     "tests and tools": (109_500, 600),
 }

@@ -28,8 +28,8 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import Retention,
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.spec.metadata.snapshot import Tag
-from paimon_assets.engine.table.previews import discard, promote
 from paimon_assets.iceberg.follow import repair
+from paimon_assets.review import discard, promote
 
 Rows = Mapping[int, tuple[int | None, ...]]
 """Key → the values it may have: one, but for upserts at the same time; None is no row."""

@@ -14,10 +14,10 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
-from paimon_assets.engine.table.previews import promote
 from paimon_assets.engine.table.schema_changes import change_made_since
 from paimon_assets.engine.table.system.system_table import SYSTEM_TABLES
 from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
+from paimon_assets.review import promote
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.catalog_kinds import CATALOG_KINDS
 from tests.testkit.errors import refused

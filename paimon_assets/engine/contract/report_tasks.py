@@ -6,7 +6,6 @@
     overflow           the losses of casts of one data file's columns
     covered            which rows of one split's files a newer record of their key, or a delete,
                        takes out of the table: a bit a row, those of a file from a whole word on
-    diff               the rows that differ between parts of two states
 
 Distinct values are counted by the smallest hashes: as long as a column has fewer than `MOST_HASHES`
 of them the number is exact, beyond that an estimate within about 2 % (one standard deviation).
@@ -19,8 +18,6 @@ from typing import Any
 from msgspec import field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, DataFileMeta, SimpleStats
 from paimon_assets.engine.spec.schema.schema import TableSchema
@@ -216,70 +213,3 @@ def row_starts(files: Sequence[DataFileMeta]) -> list[int]:
     """Return the number of the first bit of each file in an answer of `covered`, and the end."""
     words = (-(-file.row_count // WORD_BITS) for file in files)
     return [WORD_BITS * word for word in accumulate(words, initial=0)]
-
-
-DIFF_TASK = "diff"
-
-
-class DiffContext(Value):
-    """The context that all tasks of one comparison share."""
-
-    before: ReadContext
-    after: ReadContext
-    """Of the same columns."""
-    identity: int
-    """How many of the first columns say which rows are the same; 0 compares bags of rows."""
-    most_bytes: int
-    """Memory for hashes and rows of a task."""
-    examples: int
-
-
-class DiffRequest(Value):
-    """The parts of two states that may differ."""
-
-    before: tuple[DataSplit, ...]
-    after: tuple[DataSplit, ...]
-
-
-class DiffExample(Value):
-    """A row that differs; values as text."""
-
-    change: str
-    """`added`, `removed` or `changed`."""
-    before: Mapping[str, str | None] = field(default_factory=dict)
-    """Of a changed row the identity and the columns that differ; empty if it was added."""
-    after: Mapping[str, str | None] = field(default_factory=dict)
-
-
-class RowDiff(Value):
-    """How many rows differ: the result of one task, and their sum."""
-
-    added: int = 0
-    removed: int = 0
-    changed: int = 0
-    """Rows of both states, by key or row id, with another value."""
-    columns: Mapping[str, int] = field(default_factory=dict)
-    """Column → changed rows in which it differs."""
-    compared: int = 0
-    """Rows of the newer state that were read."""
-    examples: tuple[DiffExample, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """Rows that differ."""
-        return self.added + self.removed + self.changed
-
-    def plus(self, other: "RowDiff", examples: int) -> "RowDiff":
-        """Return the sum of both, with so many examples."""
-        columns = {
-            name: self.columns.get(name, 0) + other.columns.get(name, 0)
-            for name in (*self.columns, *(n for n in other.columns if n not in self.columns))
-        }
-        return RowDiff(
-            added=self.added + other.added,
-            removed=self.removed + other.removed,
-            changed=self.changed + other.changed,
-            columns=columns,
-            compared=self.compared + other.compared,
-            examples=(*self.examples, *other.examples)[:examples],
-        )

@@ -14,7 +14,6 @@ Concept → modules:
     parts of nested columns                               nested
     footers of external files                             footer
     statistics of a table                                 analyze
-    difference of two states                              diff
     keys that several rows share                          repeated_keys
     values that a change of type would lose               cast_losses
     threads and memory                                    threads

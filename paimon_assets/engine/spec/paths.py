@@ -3,6 +3,7 @@
 Source: `org.apache.paimon.utils.FileStorePathFactory`.
 """
 
+import re
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -49,6 +50,16 @@ def straight_path(path: str) -> str:
     if "\0" in path or ("." in path and not _DOTS.isdisjoint(path.split("/"))):
         raise ValueError(f"{path!r} leads up")
     return path
+
+
+def branch_name(text: str) -> str:
+    """Return the name of a table's branch for one of Git; empty for main.
+
+    >>> branch_name("feature/New prices"), branch_name("17"), branch_name("main")
+    ('feature-New-prices', 'branch-17', '')
+    """
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")
+    return "" if name == MAIN_BRANCH else f"branch-{name}" if name.isdecimal() else name
 
 
 _UPWARD = frozenset({"", ".", ".."})

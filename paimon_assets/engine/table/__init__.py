@@ -7,10 +7,9 @@ Concept → modules:
     writes and row changes                 write/
     changes of schema                      schema_changes, schema_merging
     segments                               segments/
-    compaction, maintenance, erasing       upkeep/
+    compaction, maintenance                upkeep/
     system tables                          system/
     operations under Paimon's names        operations
-    branches of many tables                previews
     SQL statements                         sql/, sql_words
     views                                  views
 """

@@ -29,12 +29,11 @@ from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
 from paimon_assets.engine.spec.words import utc_text
-from paimon_assets.engine.table import previews
-from paimon_assets.engine.table.read.diff import LATEST, TableDiff
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
+from paimon_assets.engine.table.upkeep.many_tables import TableNames
 from paimon_assets.engine.table.views import Views
 
 Millis = NewType("Millis", int)
@@ -45,11 +44,15 @@ Specs = Sequence[Mapping[str, str]]
 """Partitions: column → value; without a column, all its values."""
 
 
-class CatalogTables(previews.Previews, Protocol):
+class CatalogTables(TableNames, Protocol):
     """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
 
     @property
     def views(self) -> Views: ...
+
+    def get_table(
+        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
+    ) -> Table: ...
 
 
 def _with(table: Table, options: Options, more: Mapping[Option[Any], object]) -> Table:
@@ -283,11 +286,6 @@ def rollback_to_timestamp(table: Table, timestamp: Millis) -> tuple[int | None, 
     return rollback(table, snapshot=max(ids))
 
 
-def diff(table: Table, from_version: str, to_version: str = LATEST, *, executor: Any) -> TableDiff:
-    """Count the rows that differ between two states: `latest`, an id, a tag, or `branch@` one."""
-    return table.diff(from_version, to_version, executor, examples=0)
-
-
 def create_branch(
     table: Table, branch: str, tag: str | None = None, ignoreIfExists: bool = False
 ) -> None:
@@ -309,24 +307,6 @@ def rename_branch(table: Table, from_branch: str, to_branch: str) -> None:
 def fast_forward(table: Table, branch: str) -> None:
     """Make a table equal to its branch."""
     table.branches.fast_forward(branch)
-
-
-def promote(
-    branch: str,
-    tables: Sequence[str] = (),
-    dry_run: bool = False,
-    *,
-    catalog: CatalogTables,
-    executor: Any,
-) -> list[previews.Promotion]:
-    """Make all tables equal to their branches of a name, unless main has moved in one of them."""
-    name = previews.branch_name(branch)
-    return previews.promote(catalog, name, tables, dry_run=dry_run, executor=executor)
-
-
-def discard(branch: str, tables: Sequence[str] = (), *, catalog: CatalogTables) -> list[str]:
-    """Delete the branches of a name, of all tables."""
-    return previews.discard(catalog, previews.branch_name(branch), tables)
 
 
 def reset_consumer(table: Table, consumerId: str, nextSnapshotId: int | None = None) -> None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.table.frames.frames import Frame
-    from paimon_assets.engine.table.read.diff import TableDiff
     from paimon_assets.engine.table.read.plan import Where
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
     from paimon_assets.engine.table.schema_changes import ExecutorChoice, SchemaChangePlan
@@ -448,35 +447,6 @@ class Table:
         from paimon_assets.engine.table.write.write_builder import drop_partitions
 
         return drop_partitions(self._changing, specs)
-
-    def diff(
-        self,
-        before: int | str,
-        after: int | str = "latest",
-        executor: TaskRunner | None = None,
-        *,
-        examples: int = 10,
-    ) -> TableDiff:
-        """Compare two states: rows added, removed and changed, by column and partition; schemas.
-
-        Args:
-            before: A snapshot's id, a tag or `latest`; of another branch with its name in front,
-                such as `main@5` or `preview@latest`.
-            after: The same.
-            executor: Reads; this process by default.
-            examples: At most so many rows are shown; 0 shows no value.
-
-        Raises:
-            NotFoundError: There is no such snapshot, tag or branch, or it expired.
-            InvalidInputError: A stored value of the older state does not fit the newer schema.
-
-        Cost:
-            The files that only one of both states has, once or more often, if their rows need more
-            memory than `write-buffer-size`.
-        """
-        from paimon_assets.engine.table.read.diff import diff
-
-        return diff(self._store, before, after, executor, examples=examples)
 
     def segments(self, *, roots: Sequence[str] | None = None) -> Segments:
         """Return the table's segments: external files that it reads in place, and own loads.

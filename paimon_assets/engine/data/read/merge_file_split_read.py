@@ -10,11 +10,11 @@ Source: `org.apache.paimon.operation.MergeFileSplitRead`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -63,10 +63,9 @@ from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 
-if TYPE_CHECKING:
-    from paimon_assets.engine.data.read.shared_records import SharedRecords
-
 Run = Sequence[DataFileMeta]
+Selection = Callable[[str, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""(path of a file, its records) → the records of some keys."""
 
 _KEY_AGE = "_KEY_AGE"
 """Column of the age of a row among those of its key in other buckets (larger is newer)."""
@@ -85,11 +84,11 @@ def read_merged(
     file_io: FileIO,
     threads: Threads,
     *,
-    shared: SharedRecords | None = None,
+    select: Selection | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the merged rows of a split in key order; with `shared`, of its keys alone."""
+    """Yield the merged rows of a split in key order; with `select`, of some keys alone."""
     function = merge_function_of(context.schema, context.table)
-    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads, shared=shared)
+    read = _MergeRead(context=context, split=split, file_io=file_io, threads=threads, select=select)
     if has_retyped_key(context, split):
         yield from read.sorted_rows(function)
         return
@@ -122,7 +121,7 @@ class _MergeRead(Value, dict=True):
     threads: Threads
     places: Mapping[str, int] | None = None
     """File name → number of its first row: rows are only counted. None returns the rows."""
-    shared: SharedRecords | None = None
+    select: Selection | None = None
     """Selects records before they are merged."""
 
     @cached_property
@@ -145,7 +144,7 @@ class _MergeRead(Value, dict=True):
     def section(self, runs: Sequence[Run], function: MergeFunction) -> Iterator[pa.RecordBatch]:
         aged = sorted(runs, key=lambda run: max(file.max_sequence_number for file in run))
         plan = self._plan(aged)
-        merges = len(aged) > 1 or self.shared is not None
+        merges = len(aged) > 1 or self.select is not None
         needed = function.needed_columns(plan.columns) if merges else plan.columns
         read = self._file_read(aged, plan, needed)
         read.prepare([run[0] for run in aged])
@@ -247,12 +246,12 @@ class _MergeRead(Value, dict=True):
     def _file_read(self, runs: Sequence[Run], plan: MergePlan, needed: Sequence[str]) -> FileRead:
         """Decode the requested columns and those the merge needs."""
         schema = self.context.schema
-        merges = len(runs) > 1 or plan.repeats_keys or self.shared is not None
+        merges = len(runs) > 1 or plan.repeats_keys or self.select is not None
         compared = {*plan.keys, *plan.sequence_fields} if merges else set()
         names = {*needed, *compared, *fields_of(self.key_predicate)}
         # Always the row kind: some writers count no deletes for files that hold them.
         system: list[DataField] = [VALUE_KIND]
-        if not plan.runs_by_age or self.shared is not None:
+        if not plan.runs_by_age or self.select is not None:
             system.append(SEQUENCE_NUMBER)
         batch_rows = schema.typed_options.get(opt.READ_BATCH_SIZE)
         return FileRead(
@@ -271,8 +270,8 @@ class _MergeRead(Value, dict=True):
         for file in read.following(run):
             batches: Iterator[pa.RecordBatch]
             batches = read.batches(file, with_positions=self.places is not None)
-            if self.shared is not None:
-                batches = self.shared.select(self.split.path_of(file), batches)
+            if self.select is not None:
+                batches = self.select(self.split.path_of(file), batches)
             for batch in batches:
                 rows = batch
                 if self.places is not None:

@@ -84,7 +84,7 @@ from paimon_assets.engine.spec.types.data_types import DataField, RowKind
 from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:
-    from paimon_assets.engine.data.read.shared_records import SharedRecords
+    from paimon_assets.engine.data.read.merge_file_split_read import Selection
 
 Batches = Generator[pa.RecordBatch, None, None]
 
@@ -204,11 +204,11 @@ def read_split(
     file_io: FileIO,
     threads: Threads = CALLER_ONLY,
     *,
-    shared: SharedRecords | None = None,
+    select: Selection | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the split's rows as batches of exactly the schema of `context.columns`.
 
-    With `shared`, rows of its keys alone: the split is of a primary key, and merged.
+    With `select`, rows of some keys alone: the split is of a primary key, and merged.
 
     Rows come in key order if they were merged, else in file order. Empty batches are left out.
     Decoding and gathering run in `threads` beside the caller; closing the iterator ends them.
@@ -231,10 +231,10 @@ def read_split(
         )
     open_ahead(split, file_io, split.data_files[:OPENED])
     read: Callable[..., Batches] = read_diff if split.is_difference else read_raw
-    if shared is not None or not (split.is_difference or _is_raw(context, split)):
+    if select is not None or not (split.is_difference or _is_raw(context, split)):
         from paimon_assets.engine.data.read.merge_file_split_read import read_merged
 
-        read = read_merged if shared is None else partial(read_merged, shared=shared)
+        read = read_merged if select is None else partial(read_merged, select=select)
     with closing(read(context, split, file_io, threads)) as batches:
         yield from (batch for batch in batches if batch.num_rows)
 

@@ -35,15 +35,6 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
         [[tag.name, tag.snapshot.id, tag.snapshot.time_millis]],
     ),
     ops.expire_tags: lambda gone: texts("expired_tags", gone),
-    ops.diff: lambda diff: answer(
-        "partition STRING, added BIGINT, removed BIGINT, changed BIGINT",
-        [[name, rows.added, rows.removed, rows.changed] for name, rows in diff.numbers],
-    ),
-    ops.promote: lambda report: answer(
-        "table STRING, promoted BOOLEAN, rows BIGINT, refusal STRING",
-        [[one.table, one.is_promoted, one.diff.rows.rows, one.refusal] for one in report],
-    ),
-    ops.discard: lambda names: texts("discarded", names),
     ops.rollback: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.rollback_to_timestamp: lambda ids: answer(_ROLLED_BACK, [ids]),
     ops.remove_orphan_files: lambda reports: answer(

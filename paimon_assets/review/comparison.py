@@ -1,7 +1,7 @@
 """The difference of two states of a table, of its branches too: rows, columns, partitions, schema.
 
     both states ─▶ the smallest splits (one section of keys, one file) ─▶ those of one state only
-        ─▶ a task for each bucket (`data.diff`) ─▶ counts and examples, added up
+        ─▶ a task for each bucket (`rows`) ─▶ counts and examples, added up
 
 A split that both states have, with the same files and deletion vectors, is not read. Every state is
 read as its readers read it, so merge engines, vectors, segments and fallback branches need nothing
@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.report_tasks import DIFF_TASK, DiffContext, DiffRequest, RowDiff
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.control.file_store import FileStore
@@ -30,6 +29,8 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import Plan, explaining
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
+from paimon_assets.engine.table.table import Table
+from paimon_assets.review.task import DIFF_TASK, DiffContext, DiffRequest, RowDiff
 
 LATEST = "latest"
 EXAMPLES = 10
@@ -156,14 +157,32 @@ def _grid(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> list[st
 
 
 def diff(
-    store: FileStore,
+    table: Table,
     before: Version,
-    after: Version,
-    executor: TaskRunner | None = None,
+    after: Version = LATEST,
     *,
+    executor: TaskRunner | None = None,
     examples: int = EXAMPLES,
 ) -> TableDiff:
-    """Compare two states (`Table.diff`)."""
+    """Compare two states: rows added, removed and changed, by column and partition; schemas.
+
+    Args:
+        table: The table, or one of its branches.
+        before: A snapshot's id, a tag or `latest`; of another branch with its name in front, such
+            as `main@5` or `preview@latest`.
+        after: The same.
+        executor: Reads; this process by default.
+        examples: At most so many rows are shown; 0 shows no value.
+
+    Raises:
+        NotFoundError: There is no such snapshot, tag or branch, or it expired.
+        InvalidInputError: A stored value of the older state does not fit the newer schema.
+
+    Cost:
+        The files that only one of both states has, once or more often, if their rows need more
+        memory than `write-buffer-size`.
+    """
+    store = table.state.store
     stores = [_store_of(store, version) for version in (before, after)]
     plans = [ReadBuilder(store=each).plan() for each in stores]
     keys = [Counter(_key(plan, split) for split in plan.splits) for plan in plans]

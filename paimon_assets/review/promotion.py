@@ -7,36 +7,18 @@
 The tag keeps the files that main and the branch share, and shows whether main has moved since.
 """
 
-import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import TaskRunner
-from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.read.diff import LATEST, TableDiff
+from paimon_assets.engine.table.operations import CatalogTables
 from paimon_assets.engine.table.table import Table, preview_tag
-from paimon_assets.engine.table.upkeep.many_tables import EVERY_TABLE, TableNames, tables_named
-
-BRANCH_VARIABLE = "PAIMON_BRANCH"
-"""Names the branch where Dagster+ does not."""
-_PLUS = "DAGSTER_CLOUD_IS_BRANCH_DEPLOYMENT"
-_PLUS_NAMES = ("DAGSTER_CLOUD_GIT_BRANCH", "DAGSTER_CLOUD_DEPLOYMENT_NAME")
-
-
-class Previews(TableNames, Protocol):
-    """Tables by name."""
-
-    def get_table(
-        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
-    ) -> Table:
-        """Open a table."""
-        ...
+from paimon_assets.engine.table.upkeep.many_tables import EVERY_TABLE, tables_named
+from paimon_assets.review.comparison import LATEST, TableDiff, diff
 
 
 class Promotion(Value):
@@ -50,24 +32,8 @@ class Promotion(Value):
     is_promoted: bool = False
 
 
-def branch_name(text: str) -> str:
-    """Return the name of a table's branch for one of Git; empty for main.
-
-    >>> branch_name("feature/New prices"), branch_name("17"), branch_name("main")
-    ('feature-New-prices', 'branch-17', '')
-    """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")
-    return "" if name == MAIN_BRANCH else f"branch-{name}" if name.isdecimal() else name
-
-
-def branch_of_environment(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the branch that `PAIMON_BRANCH` names, or else a branch deployment of Dagster+."""
-    names = [BRANCH_VARIABLE, *(_PLUS_NAMES if environment.get(_PLUS) == "1" else ())]
-    return branch_name(next((environment[name] for name in names if environment.get(name)), ""))
-
-
 def promote(
-    catalog: Previews,
+    catalog: CatalogTables,
     branch: str,
     tables: Sequence[str] = (),
     *,
@@ -85,7 +51,7 @@ def promote(
     report = [
         Promotion(
             table=table.name,
-            diff=table.diff(f"{MAIN_BRANCH}@{LATEST}", f"{branch}@{LATEST}", executor),
+            diff=diff(table, f"{MAIN_BRANCH}@{LATEST}", f"{branch}@{LATEST}", executor=executor),
             refusal=_refusal(table, branch),
         )
         for table in opened
@@ -95,7 +61,7 @@ def promote(
     return [_promote_table(*each, branch) for each in zip(opened, report, strict=True)]
 
 
-def discard(catalog: Previews, branch: str, tables: Sequence[str] = ()) -> list[str]:
+def discard(catalog: CatalogTables, branch: str, tables: Sequence[str] = ()) -> list[str]:
     """Delete a branch of all tables, and return their names; a cleaning removes the files.
 
     Raises:
@@ -107,7 +73,7 @@ def discard(catalog: Previews, branch: str, tables: Sequence[str] = ()) -> list[
     return [table.name for table in opened]
 
 
-def _with_branch(catalog: Previews, branch: str, tables: Sequence[str]) -> Iterator[Table]:
+def _with_branch(catalog: CatalogTables, branch: str, tables: Sequence[str]) -> Iterator[Table]:
     """Yield the tables that have a branch, or its tag."""
     names = [name for text in tables or [EVERY_TABLE] for name in tables_named(text, catalog)]
     for name in dict.fromkeys(names):

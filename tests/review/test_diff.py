@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.review import diff
 from tests.testkit.effort import often
 from tests.testkit.errors import refused
 from tests.testkit.tables import EXECUTOR, compact, new_catalog_in, new_table, write
@@ -79,7 +80,7 @@ def do(table, step, kind, number):
             write(table, *((*row, *(range(number, number + width))) for row in step))
         case ("delete", at) if kind in DELETES:
             compact(table)
-            table.delete(f"id = {at}", EXECUTOR)
+            table.delete(f"id = {at}", executor=EXECUTOR)
         case "compact" | "full":
             compact(table, "full" if step == "full" else "minor")
         case "add":
@@ -171,16 +172,16 @@ def test_a_diff_is_the_difference_of_both_states(
     before, after = state(main, start, kind), state(table, end, kind)
     names = {f.id: f.name for f in table.new_read_builder().at_snapshot(end).read_schema().fields}
 
-    diff = main.diff(f"main@{start}", f"dev@{end}" if on_branch else end, EXECUTOR)
+    shown = diff(main, f"main@{start}", f"dev@{end}" if on_branch else end, executor=EXECUTOR)
 
     numbers, columns = model_of(before, after, names, kind)
     assert {
-        name: [rows.added, rows.removed, rows.changed] for name, rows in diff.partitions.items()
+        name: [rows.added, rows.removed, rows.changed] for name, rows in shown.partitions.items()
     } == numbers
-    assert diff.rows.columns == columns
+    assert shown.rows.columns == columns
     total = [sum(each) for each in zip(*numbers.values(), strict=True)] or [0, 0, 0]
-    assert [diff.rows.added, diff.rows.removed, diff.rows.changed] == total
-    assert len(diff.rows.examples) == min(10, sum(total))
+    assert [shown.rows.added, shown.rows.removed, shown.rows.changed] == total
+    assert len(shown.rows.examples) == min(10, sum(total))
 
 
 KEYS = {
@@ -216,17 +217,17 @@ def test_few_changes_of_many_rows_are_found(tmp_path_factory, key, engine, data)
         chosen = data.draw(st.lists(st.integers(0, 410), min_size=1, max_size=8, unique=True))
         write(table, *((*key_of(n), data.draw(st.sampled_from([n / 2, 1.0])), n) for n in chosen))
     if engine == "deduplicate":
-        table.delete("w = 10 or w = 77", EXECUTOR)
+        table.delete("w = 10 or w = 77", executor=EXECUTOR)
     new = {tuple(row.values())[: len(columns)]: row for row in table.to_arrow().to_pylist()}
 
-    diff = table.diff("before", "latest", EXECUTOR)
+    shown = diff(table, "before", "latest", executor=EXECUTOR)
 
     both = old.keys() & new.keys()
     changed = [each for each in both if old[each] != new[each]]
-    assert diff.rows.added == len(new.keys() - old.keys())
-    assert diff.rows.removed == len(old.keys() - new.keys())
-    assert diff.rows.changed == len(changed)
-    assert diff.rows.columns == {
+    assert shown.rows.added == len(new.keys() - old.keys())
+    assert shown.rows.removed == len(old.keys() - new.keys())
+    assert shown.rows.changed == len(changed)
+    assert shown.rows.columns == {
         name: count
         for name in ("v", "w")
         if (count := sum(old[each][name] != new[each][name] for each in changed))
@@ -245,7 +246,7 @@ def test_the_smallest_and_the_largest_key_are_found(tmp_path):
     compact(table)
     before = table.latest_snapshot().id
     write(table, (ends[0], 1), (ends[-1], 1))
-    assert table.diff(before, "latest", EXECUTOR).rows.changed == 2
+    assert diff(table, before, "latest", executor=EXECUTOR).rows.changed == 2
 
 
 def test_only_files_that_differ_are_read(tmp_path):
@@ -253,9 +254,9 @@ def test_only_files_that_differ_are_read(tmp_path):
     for number in range(5):
         write(table, *((number * 100 + each, 0) for each in range(100)))
     start = table.latest_snapshot().id
-    table.delete("id = 7", EXECUTOR)
-    diff = table.diff(start, executor=EXECUTOR)
-    assert (diff.rows.removed, diff.rows.added, diff.rows_read) == (1, 0, 199)
+    table.delete("id = 7", executor=EXECUTOR)
+    shown = diff(table, start, executor=EXECUTOR)
+    assert (shown.rows.removed, shown.rows.added, shown.rows_read) == (1, 0, 199)
 
 
 def test_a_key_that_moves_to_another_partition_is_a_changed_row(tmp_path):
@@ -267,9 +268,9 @@ def test_a_key_that_moves_to_another_partition_is_a_changed_row(tmp_path):
         partition_keys=["p"],
     )
     write(table, (1, "b", 1), (2, "b", 2))
-    diff = table.diff(1, executor=EXECUTOR)
-    assert (diff.rows.added, diff.rows.removed, diff.rows.changed) == (1, 0, 1)
-    assert (diff.rows.columns, diff.partitions) == ({"p": 1}, {})
+    shown = diff(table, 1, executor=EXECUTOR)
+    assert (shown.rows.added, shown.rows.removed, shown.rows.changed) == (1, 0, 1)
+    assert (shown.rows.columns, shown.partitions) == ({"p": 1}, {})
 
 
 def test_a_rescaled_partition_has_no_difference(tmp_path):
@@ -278,16 +279,16 @@ def test_a_rescaled_partition_has_no_difference(tmp_path):
         options={"bucket": "1"},
     )  # fmt: skip
     table.rescale(EXECUTOR, buckets=3)
-    diff = table.diff(1, executor=EXECUTOR)
-    assert (bool(diff), diff.rows_read) == (False, 4)
+    shown = diff(table, 1, executor=EXECUTOR)
+    assert (bool(shown), shown.rows_read) == (False, 4)
 
 
 def test_examples_are_left_out_and_markdown_is_no_markup(tmp_path):
     table = new_table(tmp_path, {"id": "INT", "v": "STRING"}, (1, "a"), primary_keys="id")
     write(table, (1, "<b>|@team"))
     table = table.alter([{"action": "addColumn", "fieldNames": ["w"], "dataType": "INT"}])
-    diff = table.diff(1, executor=EXECUTOR)
-    assert diff.markdown() == (
+    shown = diff(table, 1, executor=EXECUTOR)
+    assert shown.markdown() == (
         "### `db.t`: `1` → `latest`\n\n"
         "| partition | added | removed | changed |\n| --- | --- | --- | --- |\n"
         "| **all** | 0 | 0 | 1 |\n\n"
@@ -298,16 +299,16 @@ def test_examples_are_left_out_and_markdown_is_no_markup(tmp_path):
         "| example | before | after |\n| --- | --- | --- |\n"
         "| changed | id = 1, v = a | id = 1, v = \\<b\\>\\|@\u200bteam |\n\n</details>\n"
     )
-    assert table.diff(1, executor=EXECUTOR, examples=0).rows.examples == ()
-    assert "No difference." in table.diff(2, 2).markdown()
+    assert diff(table, 1, executor=EXECUTOR, examples=0).rows.examples == ()
+    assert "No difference." in diff(table, 2, 2).markdown()
 
 
 def test_an_unknown_version_is_refused(tmp_path):
     table = new_table(tmp_path, {"id": "INT"}, (1,))
     with refused(NotFoundError, kind="tag-not-found"):
-        table.diff("gone")
+        diff(table, "gone")
     with refused(NotFoundError, kind="branch-not-found"):
-        table.diff("gone@latest")
+        diff(table, "gone@latest")
 
 
 def test_sql_and_the_command_line_show_a_diff(tmp_path, invoke):

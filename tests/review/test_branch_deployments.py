@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import EmbeddedExecutor, NotFoundError, Schema, assets
-from paimon_assets.engine.table.previews import branch_of_environment, promote
+from paimon_assets.assets.resource import branch_of_environment
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from paimon_assets.review import build_diff_check, promote
 from tests.testkit.asset_tables import lent_instance
 from tests.testkit.errors import refused
 from tests.testkit.tables import compact, new_catalog_in, new_table, read, write
@@ -31,7 +32,7 @@ def location(warehouse: str, factor: float, branch: str = "") -> dg.Definitions:
         return pa.table({"total": [float(prices["price"].sum())]})
 
     paimon = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded", branch=branch)
-    check = assets.build_diff_check(prices, 0.6, before="main@latest")
+    check = build_diff_check(prices, 0.6, before="main@latest")
     return dg.Definitions(
         assets=[prices, totals], asset_checks=[check], resources={"paimon": paimon}
     )

@@ -17,7 +17,7 @@ million differing rows, one time in ten million comparisons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -38,24 +38,18 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
 from paimon_assets.engine.codec.hashing.row_words import fixed_values, null_mask
 from paimon_assets.engine.codec.hashing.xxhash64 import split_mix, xxhash64
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.report_tasks import (
-    DiffContext,
-    DiffExample,
-    DiffRequest,
-    RowDiff,
-)
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.merge.equal_rows import equal_values
 from paimon_assets.engine.data.read.data_files import FileRead
 from paimon_assets.engine.data.read.merge_file_split_read import has_retyped_key
-from paimon_assets.engine.data.read.shared_records import SharedRecords
 from paimon_assets.engine.data.read.split_read import read_split, with_file_schemas
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.words import plain_sample
+from paimon_assets.review.task import DiffContext, DiffExample, DiffRequest, RowDiff
 
 _HASH_BYTES = 16
 """Of a row in memory: its hash, and a copy while it is sorted."""
@@ -110,7 +104,7 @@ class _Rows:
             read,
             file_io=file_io,
             threads=threads,
-            shared=None if keys is None else keys.shared,
+            select=None if keys is None else keys.shared.select,
         )
         self._splits = splits
         self._context = context
@@ -154,6 +148,40 @@ class _Rows:
         return _Hashed(rows, identities if self._context.identity else whole, whole)
 
 
+class _SharedRecords:
+    """The records of some keys, of files that both states have: each is decoded once.
+
+    Args:
+        rows_of: Batch → positions of the rows with such keys, ascending.
+        most_bytes: Memory for the records; files beyond it are decoded again when they are read.
+    """
+
+    def __init__(self, rows_of: Callable[[pa.RecordBatch], Longs], most_bytes: int) -> None:
+        self._rows_of = rows_of
+        self._left = most_bytes
+        self._files: dict[str, list[pa.RecordBatch]] = {}
+        self.counts: dict[str, int] = {}
+        """File → its records, once it was read."""
+
+    def select(self, path: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a file, of which `batches` are all rows."""
+        if path in self._files:
+            yield from self._files[path]
+            return
+        records, count = [], 0
+        for batch in batches:
+            positions = self._rows_of(batch)
+            rows = batch.take(from_numpy(positions)) if len(positions) else batch.slice(0, 0)
+            count += len(positions)
+            self._left -= rows.nbytes
+            if self._left >= 0:
+                records.append(rows)
+            yield rows
+        self.counts[path] = count
+        if self._left >= 0:
+            self._files[path] = records
+
+
 class _Keys:
     """The keys of which two states may have different records: those in files of one state.
 
@@ -165,7 +193,7 @@ class _Keys:
     ) -> None:
         self._names = names
         self.keys = np.unique(_concat(map(self._words, batches)))
-        self.shared = SharedRecords(self._positions, most_bytes)
+        self.shared = _SharedRecords(self._positions, most_bytes)
 
     def _words(self, batch: pa.RecordBatch) -> Any:
         """Return a single key of whole numbers as it is, other keys as hashes."""

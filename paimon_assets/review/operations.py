@@ -1,0 +1,50 @@
+"""CALL sys.diff, sys.promote and sys.discard; see `engine.table.operations`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from paimon_assets.engine.spec.paths import branch_name
+from paimon_assets.engine.table.operations import CatalogTables
+from paimon_assets.engine.table.sql.statements import answer, texts
+from paimon_assets.engine.table.table import Table
+from paimon_assets.review import comparison, promotion
+from paimon_assets.review.comparison import LATEST, TableDiff
+from paimon_assets.review.promotion import Promotion
+
+
+def diff(table: Table, from_version: str, to_version: str = LATEST, *, executor: Any) -> TableDiff:
+    """Count the rows that differ between two states: `latest`, an id, a tag, or `branch@` one."""
+    return comparison.diff(table, from_version, to_version, executor=executor, examples=0)
+
+
+def promote(
+    branch: str,
+    tables: Sequence[str] = (),
+    dry_run: bool = False,
+    *,
+    catalog: CatalogTables,
+    executor: Any,
+) -> list[Promotion]:
+    """Make all tables equal to their branches of a name, unless main has moved in one of them."""
+    return promotion.promote(
+        catalog, branch_name(branch), tables, dry_run=dry_run, executor=executor
+    )
+
+
+def discard(branch: str, tables: Sequence[str] = (), *, catalog: CatalogTables) -> list[str]:
+    """Delete the branches of a name, of all tables."""
+    return promotion.discard(catalog, branch_name(branch), tables)
+
+
+SHOWN = {
+    diff: lambda difference: answer(
+        "partition STRING, added BIGINT, removed BIGINT, changed BIGINT",
+        [[name, rows.added, rows.removed, rows.changed] for name, rows in difference.numbers],
+    ),
+    promote: lambda report: answer(
+        "table STRING, promoted BOOLEAN, rows BIGINT, refusal STRING",
+        [[one.table, one.is_promoted, one.diff.rows.rows, one.refusal] for one in report],
+    ),
+    discard: lambda names: texts("discarded", names),
+}
+"""Operation → the rows that its CALL shows."""
