@@ -32,6 +32,7 @@ def test_databases_and_tables_are_listed(run):
     [line] = json.loads(run("ls", "db", "--long", "--json"))
     assert (line["table"], line["primary_key"], line["records"]) == ("db.t", ["id"], 2)
     assert "db.t" in run("ls", "-l")
+    assert "Did you mean 'db'?" in run("ls", "dbb", code=3)
 
 
 def test_databases_are_made_shown_and_dropped(run):
@@ -236,6 +237,8 @@ def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
     assert "Did you mean 'snapshots'?" in run("snapshot", "db.t", code=2)
     assert "Did you mean 'schema'?" in run("describe", "db.t", code=2)
     assert "It precedes the command: main -w … ls." in run("ls", "-w", "x", code=2)
+    assert "Did you mean '--overwrite'?" in run("write", "db.t", "x", "--mode", "y", code=2)
+    assert "Did you mean '--set'?" in run("alter", "db.t", "--set-option", "a=b", code=2)
     assert "No such command 'xyz'." in run("xyz", code=2)
 
 

@@ -35,6 +35,20 @@ def test_rows_are_counted_deleted_and_updated(run):
     assert "2 rows match" in run("update", "db.t", "--set", "name = 'x'", "--all", "--dry-run")
 
 
+def test_semicolons_of_a_csv_are_named_and_read(invoke, tmp_path):
+    invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
+    path = tmp_path / "rows.csv"
+    path.write_text("id;name\n1;a,b\n")
+    assert "has one column, 'id;name'. Give --sep ';'" in invoke("write", "db.t", str(path), code=2)
+    invoke("write", "db.t", str(path), "--sep", ";")
+    assert json.loads(invoke("read", "db.t", "--json")) == [{"id": 1, "name": "a,b"}]
+
+
+def test_update_asks_with_the_number_of_rows(run, invoke):
+    asked = invoke("update", "db.t", "--set", "name = 'x'", "--where", "id > 1", input="n", code=11)
+    assert "2 rows of db.t, for which id > 1, will be changed. Go on?" in asked
+
+
 def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     splits = str(tmp_path / "splits")
     assert "1 split, 1 file" in run("plan", "db.t", "--out", splits, "--where", "id > 1")

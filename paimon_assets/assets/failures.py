@@ -29,15 +29,17 @@ def dagster_failures(table: Identifier, context: Any = None) -> Iterator[None]:
     """Turn engine errors of the block into Dagster's.
 
     Errors that may pass are retried: by the retry policy of the step, or else `MAX_RETRIES`
-    times. The last failure names the operation and the table. `context` is of the op, asset, check,
-    input or output; None where Dagster runs none.
+    times, unless a client waited its whole time (`waited_seconds` of the details). The last
+    failure names the operation and the table. `context` is of the op, asset, check, input or
+    output; None where Dagster runs none.
     """
     try:
         yield
     except TRY_AGAIN as error:
         step = _step(context)
         policy = None if step is None else step.op_retry_policy
-        most = MAX_RETRIES if policy is None else policy.max_retries
+        usual = 0 if "waited_seconds" in error.details else MAX_RETRIES
+        most = usual if policy is None else policy.max_retries
         if step is not None and (step.retry_mode.disabled or step.previous_attempt_count >= most):
             raise failure_of(error, table) from error
         if policy is not None:

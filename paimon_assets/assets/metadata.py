@@ -31,6 +31,7 @@ from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTra
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import (
+    DATA_EVOLUTION_ENABLED,
     IGNORE_DELETE,
     IGNORE_UPDATE_BEFORE,
     ROWKIND_FIELD,
@@ -258,8 +259,9 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         earlier = {entry.identifier for entry in table.state.live_files(before)} if before else ()
         added = [entry for entry in live if entry.identifier not in earlier]
         metadata["paimon/added_files"] = len(added)
-        rows_before = table.state.physical_rows(before) if before else 0
-        metadata["paimon/added_records"] = metadata["paimon/total_records"] - rows_before
+        if (rows := metadata.get("paimon/total_records")) is not None:
+            rows_before = table.state.physical_rows(before) if before else 0
+            metadata["paimon/added_records"] = rows - rows_before
     return metadata | snapshot_files_metadata(table, snapshot, added)
 
 
@@ -274,11 +276,14 @@ def size_metadata(table: Table, snapshot: Snapshot) -> Metadata:
 
 
 def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> Metadata:
-    return {
+    sizes: Metadata = {
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
         "paimon/total_files": len(live),
-        "paimon/total_records": table.state.physical_rows(snapshot),
     }
+    if not table.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+        # There a row counts once for each file that has some of its columns.
+        sizes["paimon/total_records"] = table.state.physical_rows(snapshot)
+    return sizes
 
 
 def partition_metadata(

@@ -10,9 +10,9 @@ import click
 from paimon_assets.cli import commands
 from paimon_assets.cli.output import is_json, print_rows_of, say, size_text
 from paimon_assets.engine.add_ons import SERVER
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, did_you_mean
 
 db = click.Group("db", help="Create, show, change and drop databases.")
 views = click.Group("views", help="Named queries of a catalog: create, change, show, drop.")
@@ -32,7 +32,11 @@ def ls(args: commands.Arguments) -> None:
     if database is None and not args.is_all and not args.is_long:
         say(databases, databases)
         return
-    tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
+    try:
+        tables = [f"{name}.{table}" for name in databases for table in catalog.list_tables(name)]
+    except NotFoundError as error:
+        hint = did_you_mean(databases[0], catalog.list_databases())
+        raise error.with_message(f"{error.message}{hint}") from error
     if not args.is_long:
         say(tables, tables)
         return

@@ -44,6 +44,7 @@ JSON_ASKED = "paimon-assets.json"
 
 _ELSEWHERE = {"describe": "schema", "desc": "schema", "show": "ls", "stats": "analyze"}
 """Name of a command in other programs → its name here."""
+_OPTIONS_ELSEWHERE = {"--set-option": "--set", "--add": "--add-column", "--mode": "--overwrite"}
 
 
 class CommandError(click.ClickException):
@@ -95,12 +96,17 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except click.NoSuchOption as error:
-            ours = [option for each in self.params for option in each.opts]
-            if error.option_name not in ours or error.ctx is None:
+            name, inner = error.option_name, error.ctx
+            if inner is None:
                 raise
-            place = f"{ctx.command_path} {error.option_name} … {error.ctx.info_name}"
-            message = f"{error.format_message()} It precedes the command: {place}."
-            raise click.UsageError(message, error.ctx) from error
+            wanted = _OPTIONS_ELSEWHERE.get(name, "")
+            if name in (option for each in self.params for option in each.opts):
+                hint = f"It precedes the command: {ctx.command_path} {name} … {inner.info_name}."
+            elif wanted in (option for each in inner.command.params for option in each.opts):
+                hint = f"Did you mean '{wanted}'?"
+            else:
+                raise
+            raise click.UsageError(f"No such option '{name}'. {hint}", inner) from error
         except (errors.PaimonError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever read us has gone; click ends quietly

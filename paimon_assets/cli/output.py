@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.words import counted
+from paimon_assets.engine.spec.words import counted, separator_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,6 +284,7 @@ def size_text(size: int) -> str:
 
 OUTPUT_FORMATS = ("parquet", "arrow", "csv", "json")
 _STANDARD_OUTPUT = STANDARD_INPUT = "-"
+_MOST_OF_A_LINE = 1 << 16
 _CSV_OPTIONS = {
     # As our CSV files are written: null is nothing, an empty text is "".
     "null_values": [""],
@@ -306,7 +307,11 @@ def with_standard_input(files: Sequence[str], file_format: str | None) -> Iterat
 
 
 def read_files(
-    files: Sequence[str], file_format: str | None, columns: pa.Schema | None = None
+    files: Sequence[str],
+    file_format: str | None,
+    columns: pa.Schema | None = None,
+    *,
+    sep: str = ",",
 ) -> pa.RecordBatchReader:
     """Return the rows of files, file by file, read as they are consumed.
 
@@ -315,14 +320,14 @@ def read_files(
     """
     schemas = []
     for file in files:
-        with _open(file, file_format, columns) as rows:
+        with _open(file, file_format, columns, sep) as rows:
             schemas.append(rows.schema)
         _compare(file, schemas[-1], files[0], schemas[0])
     names = schemas[0].names
 
     def batches() -> Iterator[pa.RecordBatch]:
         for file in files:
-            with _open(file, file_format, columns) as rows:
+            with _open(file, file_format, columns, sep) as rows:
                 for batch in rows.batches:
                     yield batch.select(names)
 
@@ -332,7 +337,9 @@ def read_files(
 
 
 @contextmanager
-def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iterator[RowFile]:
+def _open(
+    file: str, file_format: str | None, columns: pa.Schema | None, sep: str
+) -> Iterator[RowFile]:
     from paimon_assets.engine.codec.row_files import RowFormat
 
     try:
@@ -355,7 +362,14 @@ def _open(file: str, file_format: str | None, columns: pa.Schema | None) -> Iter
     from paimon_assets.engine.codec.row_files import naming, open_rows
 
     with naming(file, row_format), pa.OSFile(file, "rb") as source:
-        yield open_rows(source, row_format, columns, options=_CSV_OPTIONS)
+        if row_format is RowFormat.CSV and columns is not None:
+            [line, *_] = source.read(_MOST_OF_A_LINE).decode(errors="replace").splitlines() or [""]
+            source.seek(0)
+            mark = separator_of(line.split(sep), columns.names)
+            if mark is not None:
+                message = f"'{file}' has one column, '{line}'. Give --sep {mark!r}."
+                raise InvalidInputError(message, kind="input-columns")
+        yield open_rows(source, row_format, columns, options=_CSV_OPTIONS, sep=sep)
 
 
 def _compare(file: str, schema: pa.Schema, first: str, expected: pa.Schema) -> None:

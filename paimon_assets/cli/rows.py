@@ -30,6 +30,7 @@ _OWN_PLACE = ("path", "branch", MANIFEST_FORMAT.key)
     type=commands.choice(RowFormat),
     help="Of the files; json for - by default.",
 )
+@click.option("--sep", default=",", help="The character between the columns of a CSV.")
 @click.option("--commit-user", help="Name of the writer; writing again under it commits once.")
 @commands.flag("--overwrite", help="Replace the partitions the rows lie in, or the whole table.")
 def write(args: commands.Arguments) -> None:
@@ -47,7 +48,7 @@ def write(args: commands.Arguments) -> None:
         builder = builder.with_overwrite()
     columns = to_arrow_schema(table.schema.fields)
     with output.with_standard_input(args.files, args.file_format) as files:
-        reader = output.read_files(files, args.file_format, columns)
+        reader = output.read_files(files, args.file_format, columns, sep=args.sep)
         with output.progress("writing", None) as advance:
             rows = output.counting(reader.schema, reader, advance)
             outcome = builder.write(rows, args.new_executor())
@@ -138,11 +139,13 @@ def update(args: commands.Arguments) -> None:
         if not sign or not name.strip():
             raise InvalidInputError(f"'{text}' is not \"COLUMN = EXPRESSION\".", kind="column")
         values[name.strip()] = as_expression(expression)
-    if not args.dry_run:
-        which = "" if args.where is None else f" for which {args.where}"
-        args.confirm(f"Rows of {args.target}{which} change.")
+    builder = _changing(args)
+    if not args.dry_run and not args.yes:
+        planned = builder.with_dry_run().update(values, args.where)
+        which = "" if args.where is None else f", for which {args.where}"
+        args.confirm(f"{_rows_text(planned)} of {args.target}{which}, will be changed.")
     with output.working("updating"):
-        outcome = _changing(args).update(values, args.where)
+        outcome = builder.update(values, args.where)
     _show(outcome, "updated")
 
 

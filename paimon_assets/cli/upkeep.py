@@ -343,12 +343,14 @@ _PACKAGES = {
     "pandas": "pandas",
     "polars": "polars",
     "duckdb": "duckdb",
+    "confluent-kafka": "kafka",
     "obstore": "object-stores",
     "requests": "rest",
     "starlette": "server",
 }
 """Package → the extra that installs it."""
 _OK, _MISSING, _FAULT = "ok", "not installed", "fault"
+_NOT_NAMED = "not named"
 
 Finding = tuple[str, str, str]
 """A subject, its state, and details."""
@@ -392,7 +394,7 @@ def _java() -> Iterator[Finding]:
 def _storage(args: commands.Arguments) -> Iterator[Finding]:
     settings = args.settings
     if not settings.names_tables:
-        yield "catalog", _MISSING, "give --warehouse or --uri to look at one"
+        yield "catalog", _NOT_NAMED, "give --warehouse or --uri to look at one"
         return
     try:
         databases = args.catalog.list_databases()

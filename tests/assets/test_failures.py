@@ -9,7 +9,7 @@ from paimon_assets.assets import PaimonCatalogResource, failures, paimon_asset
 from paimon_assets.assets.failures import MAX_RETRIES, dagster_failures
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from tests.testkit.asset_tables import PLANES, run
+from tests.testkit.asset_tables import PLANES, failure_text, run
 
 TABLE = Identifier("ods", "orders")
 AGAIN = (errors.CommitConflictError, errors.CommitUnknownError, errors.StorageError)
@@ -22,6 +22,20 @@ def test_transient_failures_are_retried(error_class: type[errors.StorageError]) 
     retries = (MAX_RETRIES, failures.RETRY_WAIT_SECONDS)
     assert (caught.value.max_retries, caught.value.seconds_to_wait) == retries
     assert isinstance(caught.value.__cause__, error_class)
+
+
+def test_client_that_waited_its_time_is_not_asked_again_by_itself(
+    paimon: PaimonCatalogResource,
+) -> None:
+    tries = []
+
+    @paimon_asset("ods.orders", PLANES)
+    def orders() -> Any:
+        tries.append(1)
+        raise errors.StorageError("The broker did not answer.", waited_seconds=60)
+
+    assert "did not answer" in failure_text(run(orders, paimon))
+    assert len(tries) == 1
 
 
 @pytest.mark.parametrize(

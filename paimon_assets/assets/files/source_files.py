@@ -29,7 +29,7 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.spec.words import shorten
+from paimon_assets.engine.spec.words import separator_of, shorten
 
 if TYPE_CHECKING:  # the intake imports the source
     from paimon_assets.assets.files.landing import FileIntake
@@ -472,6 +472,8 @@ class _Columns(Struct, kw_only=True):
         elif missing:
             parts.append(f"lacks columns ({shorten(missing)}), which cannot be null")
         if parts:
+            if (mark := separator_of(names, expected)) is not None:
+                ways = [f"options={{'sep': {mark!r}}}"]
             way_out = f"Use FileSource({', '.join(ways)}), or declare" if ways else "Declare"
             message = (
                 f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {way_out} the "

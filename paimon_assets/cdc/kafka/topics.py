@@ -146,7 +146,8 @@ class Client:
             f"Kafka at {self._broker} does not answer for {subject}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}."
         )
-        return StorageError(message, kind="kafka", source=subject)
+        waited = {"waited_seconds": self.seconds} if error.name() == "_TIMED_OUT" else {}
+        return StorageError(message, kind="kafka", source=subject, **waited)
 
     def silence(self, names: Sequence[str]) -> StorageError:
         """Return the error of a cluster that sends nothing more."""

@@ -59,6 +59,7 @@ def open_rows(
     columns: pa.Schema | None = None,
     *,
     options: Mapping[str, Any] | None = None,
+    sep: str = ",",
 ) -> RowFile:
     """Open a file of rows: a footer or first block is read, then a batch at a time."""
     source: Any = file  # the stubs do not know that pyarrow takes its own files
@@ -75,11 +76,12 @@ def open_rows(
             parts_of_file = ended_lines(source)
             first = next(parts_of_file, b"")
             header = first.partition(b"\n")[0].decode(errors="replace")
-            places = partial(_places, [name.strip('" \r') for name in header.split(",")])
+            places = partial(_places, [name.strip('" \r') for name in header.split(sep)])
             with places():
                 lines = csv.open_csv(
                     as_file(chain([first], parts_of_file)),
                     read_options=in_order,
+                    parse_options=csv.ParseOptions(delimiter=sep),
                     convert_options=convert,
                 )
             return _row_file(lines.schema, _in_places(lines, places()))

@@ -63,6 +63,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean '{lower[near[0]]}'?" if near else ""
 
 
+def separator_of(names: Sequence[str], expected: Iterable[str]) -> str | None:
+    """Return the character between columns, if a CSV's line of names was read as one name.
+
+    >>> separator_of(["id;amount"], ["id", "amount"]), separator_of(["id"], ["id"])
+    (';', None)
+    """
+    line, known = names[0] if len(names) == 1 else "", {*expected}
+    marks = (mark for mark in ";\t|," if mark in line and known.intersection(line.split(mark)))
+    return next(marks, None)
+
+
 _MOST_NAMES = 8
 
 

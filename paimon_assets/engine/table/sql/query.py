@@ -97,8 +97,9 @@ class _Run(Struct, kw_only=True):
                 raise self.failures[0] from error
             if isinstance(error, duckdb.Error):
                 reason = str(error).split("\n", 1)[0]
+                hint = " Name tables as database.table." if "Table with name" in reason else ""
                 raise InvalidInputError(
-                    f"The query failed: {reason[:_REASON]}", kind="query"
+                    f"The query failed: {reason[:_REASON]}{hint}", kind="query"
                 ) from error
             raise
 
