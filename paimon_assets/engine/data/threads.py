@@ -49,6 +49,10 @@ class Work(Generic[T]):
         self.run()
         return self._done.result()
 
+    def when_done(self, call: Callable[[], object]) -> None:
+        """Call a function at the end of the call, or now if that was."""
+        self._done.add_done_callback(lambda _: call())
+
     def stop(self) -> None:
         """Cancel the call, or wait for its end if it has begun; raises nothing."""
         if self._estimate.acquire(blocking=False):
@@ -64,11 +68,17 @@ class Threads:
         self.count = count
         self._pool = ThreadPoolExecutor(count, "paimon") if count > 1 else None
 
-    def submit(self, call: Callable[..., T], *args: Any) -> Work[T]:
-        """Let a free thread run a call, or the caller of `result`."""
+    def submit(self, call: Callable[..., T], *args: Any, after: Work[Any] | None = None) -> Work[T]:
+        """Let a free thread run a call, or the caller of `result`; no thread begins before `after`.
+
+        The call itself waits for `after`, because the caller of `result` may run it.
+        """
         work = Work(partial(call, *args))
-        if self._pool is not None:
-            self._pool.submit(_run, weakref.ref(work))
+        pool, held = self._pool, weakref.ref(work)
+        if pool is not None and after is None:
+            pool.submit(_run, held)
+        elif pool is not None and after is not None:
+            after.when_done(lambda: pool.submit(_run, held))
         return work
 
 

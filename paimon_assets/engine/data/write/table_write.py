@@ -3,9 +3,10 @@
     batch → check → row kind → ignore → sequence field → route → buffer
     buffer full → largest routes → threads: sort, merge, encode → files → CommitMessages
 
-Memory: rows buffered and rows being encoded together stay below `write-buffer-size`. Batches are
-kept, not copied, until their bucket is written; then texts are joined once and 131,072 rows a
-thread are gathered at a time. If anything fails, every file of this call is deleted.
+Memory: rows buffered and rows being encoded together stay below `write-buffer-size`, below half of
+it where rows need no key and have one bucket. Batches are kept, not copied, until their bucket is
+written; then texts are joined once and 131,072 rows a thread are gathered at a time. If anything
+fails, every file of this call is deleted.
 Source: `org.apache.paimon.table.sink.TableWriteImpl`, subclasses of `RowKeyExtractor`.
 """
 
@@ -52,8 +53,9 @@ logger = logging.getLogger(__name__)
 
 _BATCH_ROWS = 131_072
 """Larger batches are cut (without a copy), so that a buffer fills in small steps."""
-_SEGMENTS = 2
-"""An append buffer is handed over at this part of its size, so that two are encoded at once."""
+_SEGMENTS, _PIECES = 2, 8
+"""Parts of an append buffer: of a file, so that two are encoded at once, and of a piece of a file,
+where all rows have one bucket. Pieces of half a buffer keep both files busy."""
 _SMALL_BYTES = 1024 * 1024
 _FEW_PARTS = 4
 """So little is written sooner than threads begin, unless each file waits for a far storage."""
@@ -175,6 +177,8 @@ class _Route(Struct, kw_only=True):
     """Their files, one after the other, hold the rows in order of arrival."""
     grows: bool = False
     """Whether the last writer takes further rows."""
+    file_bytes: int = 0
+    """Bytes of its rows, as far as they decide that."""
     last: Work[None] | None = None
     """The newest work of the last writer; it must end before the next begins."""
 
@@ -195,7 +199,7 @@ class _TableWrite:
         self._buffer = bucket_writer.RowBuffer()
         self._buffer_bytes = max(1, options.get(opt.WRITE_BUFFER_SIZE))
         segments = 1 if schema.has_primary_key else _SEGMENTS
-        self._flush_bytes = max(1, self._buffer_bytes // segments)
+        self._file_bytes = self._flush_bytes = max(1, self._buffer_bytes // segments)
         self._routes: list[_Route] = []
         self._route_ids: dict[tuple[bytes, int], int] = {}
         self._in_flight: deque[tuple[int, list[Work[None]]]] = deque()
@@ -207,6 +211,9 @@ class _TableWrite:
     ) -> commit_message.WriteResult:
         """Write all rows; an error deletes the written files."""
         complete = False
+        if router.only_bucket is not None and not self.context.schema.has_primary_key:
+            self._flush_bytes = max(1, self._buffer_bytes // _PIECES)
+            self._buffer_bytes = self._file_bytes
         try:
             for large_batch in rows:
                 for start in range(0, max(1, large_batch.num_rows), _BATCH_ROWS):
@@ -328,11 +335,13 @@ class _TableWrite:
 
     def _write(self, route: _Route, part: bucket_writer.RouteRows, threads: Threads) -> Work[None]:
         keyed = self.context.schema.has_primary_key
-        fills_a_file = not keyed and part.total_bytes >= self._flush_bytes
-        if fills_a_file or not route.grows:
+        is_piece = self._flush_bytes < self._file_bytes
+        if not route.grows or (part.total_bytes >= self._file_bytes and not (keyed or is_piece)):
             route.writers.append(self._new_writer(route))
-            route.last = None
+            route.last, route.file_bytes = None, 0
         writer, before = route.writers[-1], route.last
+        route.file_bytes = part.total_bytes + (route.file_bytes if is_piece else 0)
+        fills_a_file = not keyed and route.file_bytes >= self._file_bytes
         route.grows = not fills_a_file
         route.next_sequence += part.row_count
         ends = fills_a_file or len(self._routes) > _MAX_OPEN_FILES
@@ -344,7 +353,7 @@ class _TableWrite:
             if ends:
                 writer.files.roll()
 
-        route.last = threads.submit(write)
+        route.last = threads.submit(write, after=before)
         if threads is CALLER_ONLY:
             route.last.result()
         return route.last

@@ -293,7 +293,7 @@ def _from_arrow(frame: Frame) -> Any:
         # Threads of Arrow read a gigabyte ahead, and hold a Parquet file's bytes until its end.
         own: Any = getattr(frame, "format", None)
         options: Any = getattr(own, "default_fragment_scan_options", None)
-        chosen = {"use_threads": False, "fragment_readahead": 1}
+        chosen = {"use_threads": False, "fragment_readahead": 1, "batch_readahead": 1}
         if getattr(options, "pre_buffer", False) and options == options.__class__():
             chosen["fragment_scan_options"] = options.__class__(pre_buffer=False)
         return frame.scanner(**chosen).to_reader()
