@@ -182,7 +182,7 @@ def check_sound(table):
 @pytest.mark.hunt
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["keep", "expire"])
-def test_no_byte_of_an_erased_row_is_left(tmp_path, kind, mode):
+def test_erased_rows_leave_no_bytes(tmp_path, kind, mode):
     logs = 0
     for seed in range(40 if is_hunt() else 3):
         folder = tmp_path / str(seed)
@@ -229,7 +229,7 @@ def people(tmp_path):
     return new_table(tmp_path / "w", columns, (1, MARK), (2, "bob"), options=PLAIN)
 
 
-def test_files_of_segments_are_listed_and_never_touched(people, tmp_path):
+def test_segment_files_are_listed_and_kept(people, tmp_path):
     for folder, file_format in (("land", "parquet"), ("texts", "csv")):
         (tmp_path / folder).mkdir()
         data = arrow(people.schema, (3, MARK), (4, "eve"))
@@ -251,7 +251,7 @@ def test_files_of_segments_are_listed_and_never_touched(people, tmp_path):
     assert sorted(row["id"] for row in people.to_arrow().to_pylist()) == [2, 3, 3, 4, 4, 5, 5]
 
 
-def test_the_command_ends_with_a_code_of_its_own_if_files_are_left(people, tmp_path):
+def test_command_has_exit_code_for_remaining_files(people, tmp_path):
     command = ["erase", people.path, "--where", f"email = '{MARK}'", "--yes"]
     report = tmp_path / "report.json"
     (Path(people.path) / "bucket-0" / "notes.txt").write_text(MARK)
@@ -264,7 +264,7 @@ def test_the_command_ends_with_a_code_of_its_own_if_files_are_left(people, tmp_p
     assert CliRunner().invoke(main, [*command, "--older-than", "0 s"]).exit_code == 0
 
 
-def test_a_young_file_of_no_state_stays_and_is_reported(people):
+def test_recent_unnamed_file_is_kept_and_reported(people):
     people.new_write_builder().prepare()
     stray = Path(people.path) / "bucket-0" / f"data-{uuid4()}-0.parquet"
     stray.write_bytes(MARK.encode())
@@ -286,7 +286,7 @@ def test_states_without_such_rows_do_not_expire(tmp_path):
     assert [len(rows) for rows in states_of(table).values()] == [4, 4]
 
 
-def test_call_shows_the_states_that_held_rows(tmp_path):
+def test_call_shows_states_that_held_rows(tmp_path):
     catalog = new_catalog_in(tmp_path)
     table = new_table(catalog, {"id": "INT", "email": "STRING"}, (1, MARK), (2, "bob"))
     table.tags.create("t")
@@ -306,7 +306,7 @@ def test_files_that_are_joined_by_position_are_refused(tmp_path):
     assert table.count() == 1
 
 
-def test_a_state_whose_file_is_gone_is_named(people):
+def test_state_with_missing_file_is_named(people):
     write(people, (7, MARK))
     (path,) = (p for p in Path(people.path).rglob("*.parquet") if b"bob" in p.read_bytes())
     path.unlink()
@@ -314,7 +314,7 @@ def test_a_state_whose_file_is_gone_is_named(people):
         erase(people, f"email = '{MARK}'")
 
 
-def test_deleted_rows_stay_deleted_where_rows_before_them_go(tmp_path):
+def test_erase_keeps_later_deleted_rows_deleted(tmp_path):
     vectors = {"deletion-vectors.enabled": "true"}
     table = new_table(tmp_path, COLUMNS, options={**PLAIN, **vectors})
     write(table, *((n, "a", MARK if n in (0, 3) else "bob", n) for n in range(6)))
@@ -333,7 +333,7 @@ def test_deleted_rows_stay_deleted_where_rows_before_them_go(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [{"primary_keys": ["email"]}, {"partition_keys": ["email"]}])
-def test_a_marked_key_and_a_marked_partition_are_in_no_file_or_path(tmp_path, keys):
+def test_erased_key_and_partition_leave_files_and_paths(tmp_path, keys):
     columns = {"email": "STRING NOT NULL", "n": "INT"}
     bucket = {"bucket": "1"} if "primary_keys" in keys else {}
     table = new_table(tmp_path, columns, options={**PLAIN, **bucket}, **keys)
@@ -391,7 +391,7 @@ class _Between(EmbeddedExecutor):
 
 
 @pytest.mark.parametrize("kind", ["bag", "bag with vectors", "deduplicate", "vectors"])
-def test_an_operation_planned_before_brings_no_row_back(tmp_path, kind):
+def test_earlier_planned_operation_restores_no_row(tmp_path, kind):
     keyed = {} if kind in BAGS else {"primary_keys": ["id"]}
     table = new_table(tmp_path, COLUMNS, options={**PLAIN, **KINDS[kind]}, **keyed)
     for number in range(6):
@@ -422,7 +422,7 @@ def test_an_operation_planned_before_brings_no_row_back(tmp_path, kind):
     ],
     ids=lambda options: next(reversed(options)),
 )
-def test_options_of_files_hold_for_the_new_ones(tmp_path, options):
+def test_rewritten_files_keep_file_options(tmp_path, options):
     keyed = {"primary_keys": ["id"]} if "bucket" in options else {}
     options = {key: text.format(tmp_path) for key, text in options.items()}
     if not keyed:

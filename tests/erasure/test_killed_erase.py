@@ -25,7 +25,7 @@ CASES = [
 @pytest.mark.hunt
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "mode", "stride"), CASES)
-def test_erasure_may_die_at_any_call(tmp_path, kind, mode, stride):
+def test_erase_survives_kill_at_any_call(tmp_path, kind, mode, stride):
     template = History(tmp_path / "template", kind, 11, parted=False)
     template.table.tags.create("last")
     before = states(template.table)

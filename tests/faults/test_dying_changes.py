@@ -83,7 +83,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
-def test_death_before_a_write_leaves_one_of_two_states(change, tmp_path):
+def test_death_before_write_leaves_one_of_two_states(change, tmp_path):
     scene = Scene(change, tmp_path)
     seen = set()
     for writes in itertools.count():

@@ -98,7 +98,7 @@ DECODERS = (
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("name", DECODERS)
-def test_a_decoder_raises_typed_errors_only(tables, name):
+def test_decoder_raises_typed_errors(tables, name):
     data, decode = _decoders(tables)[name]
     decode(data)
     rng = random.Random(f"{name} {SEED}")  # noqa: S311
@@ -121,7 +121,7 @@ def _use(path, damaged, table):
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("number", range(3), ids=["parquet", "orc", "avro"])
-def test_a_table_with_a_damaged_file_is_read_or_refused(tables, number):
+def test_table_with_damaged_file_is_read_or_refused(tables, number):
     table = tables[number]
     rng = random.Random(f"{number} {SEED}")  # noqa: S311
     files = _files(table)

@@ -88,7 +88,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("read", [read_manifest, lambda d, p: list(read_container(d, p))])
-def test_few_bytes_do_not_cost_gigabytes_or_hours(name, read):
+def test_small_files_cost_little_memory_and_time(name, read):
     tracemalloc.start()
     try:
         with pytest.raises(FormatError, match="the-file"):
@@ -98,7 +98,7 @@ def test_few_bytes_do_not_cost_gigabytes_or_hours(name, read):
         tracemalloc.stop()
 
 
-def test_a_deflated_gigabyte_is_refused():
+def test_deflated_gigabyte_is_refused():
     packer = zlib.compressobj(wbits=-15)
     megabyte = bytes(1 << 20)
     packed = b"".join(packer.compress(megabyte) for _ in range(300)) + packer.flush()
@@ -142,13 +142,13 @@ def test_damaged_statistics_are_named(table, data):
 
 
 @pytest.mark.parametrize("hint", [b"9" * 4300, b"9" * 5000, "٣".encode(), b"-1", b"1e3", b"\xff"])
-def test_a_hint_that_is_none_is_passed_over(table, hint):
+def test_invalid_hint_is_ignored(table, hint):
     opened = _with(table / "snapshot" / "LATEST", hint, table)
     assert opened.latest_snapshot().id == 4
 
 
 @pytest.mark.parametrize("name", ["\0", "a\0b", "\ud800", "a/b"])
-def test_names_that_no_storage_has_are_refused(table, name):
+def test_impossible_file_names_are_refused(table, name):
     opened = _with(table, b"", table)
     for use in (
         lambda: opened.tags.create(name),
@@ -189,7 +189,7 @@ def _replace_value(value, **changes):
     ],
     ids=str,
 )  # fmt: skip
-def test_vectors_of_an_index_manifest_that_cannot_be_are_refused(table, changes):
+def test_impossible_vectors_of_index_manifest_are_refused(table, changes):
     path, data = _change_meta(table, **changes)
     with pytest.raises(PaimonError):
         _with(path, data, table).new_read_builder().to_arrow(EXECUTOR)
@@ -197,7 +197,7 @@ def test_vectors_of_an_index_manifest_that_cannot_be_are_refused(table, changes)
 
 @pytest.mark.parametrize("name", ["a\\u0000b", "\\ud800", "\\udfff.avro"])
 @pytest.mark.parametrize("member", ["baseManifestList", "deltaManifestList", "indexManifest"])
-def test_names_in_a_snapshot_that_no_storage_has_are_refused(table, member, name):
+def test_impossible_names_in_snapshot_are_refused(table, member, name):
     path = table / "snapshot" / "snapshot-4"
     members = json.loads(path.read_bytes())
     data = path.read_bytes().replace(members[member].encode(), name.encode())
@@ -220,7 +220,7 @@ def _footer_damages():
         yield data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
 
-def test_a_damaged_parquet_footer_does_not_end_the_process(tmp_path):
+def test_damaged_parquet_footer_does_not_crash(tmp_path):
     """An Arrow exception about column chunks or their statistics ends the process."""
     refused, below = 0, Comparison("id", CompareOp.LT, 5)
     for data in _footer_damages():

@@ -48,7 +48,7 @@ def ids_of(table: Table) -> list[int]:
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER, Fault.TEAR])
-def test_a_batch_is_there_once_or_not_at_all_and_a_rerun_succeeds(tmp_path, fault):
+def test_batch_is_committed_at_most_once_and_rerun_succeeds(tmp_path, fault):
     for call in range(300):
         table = new_table(tmp_path / f"{fault}-{call}")
         file_io = FaultyFileIO(LocalFileIO(), faults={call: fault})
@@ -75,7 +75,7 @@ def test_a_batch_is_there_once_or_not_at_all_and_a_rerun_succeeds(tmp_path, faul
     raise AssertionError("the write never ended")
 
 
-def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
+def test_rejection_during_any_fault_commits_nothing(tmp_path):
     def refuse(batch: StagedBatch) -> None:
         raise BatchRefusedError("These rows are bad.")
 
@@ -93,7 +93,7 @@ def test_a_refusal_on_any_bad_day_commits_nothing(tmp_path):
     raise AssertionError("the write never ended")
 
 
-def test_maintenance_drops_a_refused_batch_with_its_files_when_it_is_old_enough(tmp_path):
+def test_maintenance_deletes_old_rejected_batch(tmp_path):
     table = new_table(tmp_path)
     before = files_of(table)
     with pytest.raises(InvalidInputError):
@@ -124,7 +124,7 @@ class _KeepsBranches(LocalFileIO):
         raise StorageError(f"'{path}' cannot be deleted.")
 
 
-def test_a_batch_that_was_committed_keeps_its_files(tmp_path):
+def test_batch_that_was_committed_keeps_its_files(tmp_path):
     """Its branch could not be dropped after the commit, and counts as refused."""
     table = new_table(tmp_path)
     write_on(_KeepsBranches(), table, rows(1), lambda _: None)
@@ -155,7 +155,7 @@ def data_files(table: Table) -> list[str]:
     )
 
 
-def test_a_lost_race_leaves_no_branch(tmp_path):
+def test_lost_race_leaves_no_branch(tmp_path):
     """Another writer commits while the batch is audited: both batches are there in the end."""
     table = new_table(tmp_path)
 
@@ -167,7 +167,7 @@ def test_a_lost_race_leaves_no_branch(tmp_path):
     assert table.branches.list() == {}
 
 
-def test_a_batch_that_was_refused_never_becomes_the_table(tmp_path):
+def test_rejected_batch_never_becomes_current(tmp_path):
     table = new_table(tmp_path)
     with pytest.raises(InvalidInputError):
         write(table, table.state.file_io, rows(1), refuse_all, "me")

@@ -104,13 +104,13 @@ def home_of(tmp_path: Path, kind: Kind) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "fate"), FEW)
-def test_a_job_that_dies_in_the_middle_is_resumed(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+def test_killed_job_is_resumed(kind: Kind, fate: Fate, tmp_path: Path) -> None:
     assert dies_and_is_resumed(home_of(tmp_path, kind), kind, fate, IN_THE_MIDDLE)
 
 
 @pytest.mark.hunt_only
 @pytest.mark.parametrize(("kind", "fate"), CASES)
-def test_job_may_die_at_any_call(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+def test_job_survives_kill_at_any_call(kind: Kind, fate: Fate, tmp_path: Path) -> None:
     home, template = home_of(tmp_path, kind), tmp_path / "template"
     shutil.copytree(home, template)
     deaths = 0

@@ -14,7 +14,7 @@ STRIDE = 23
 MOST_STEPS = 4000
 
 
-def test_maintenance_may_die_at_any_call(tmp_path):
+def test_maintenance_survives_kill_at_any_call(tmp_path):
     table = create(new_catalog_in(tmp_path / "template"), "t", {"changelog-producer": "lookup"})
     rng = np.random.default_rng(0)
     for number in range(5):

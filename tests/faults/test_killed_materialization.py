@@ -30,7 +30,7 @@ def numbers(warehouse: Path) -> list[int]:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_materialization_may_die_at_any_call(mode: str, tmp_path: Path) -> None:
+def test_materialization_survives_kill_at_any_call(mode: str, tmp_path: Path) -> None:
     template = tmp_path / "template"
     assert materializing.materialize(str(template), mode, BEFORE)
     after = [*BEFORE, *NEW] if mode == "append" else NEW
@@ -52,7 +52,7 @@ def test_materialization_may_die_at_any_call(mode: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_runs_that_commit_at_once(mode: str, tmp_path: Path) -> None:
+def test_concurrent_runs_commit(mode: str, tmp_path: Path) -> None:
     """Each has staged its rows before any commits: none is lost, and none is torn."""
     assert materializing.materialize(str(tmp_path / "w"), mode, [])
     context = fork_server()

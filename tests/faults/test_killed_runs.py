@@ -62,9 +62,7 @@ def appending(home: str) -> dg.JobDefinition:
     return definitions.resolve_job_def("appending")
 
 
-def test_a_run_killed_after_its_commit_and_re_executed_from_failure_writes_its_rows_once(
-    tmp_path: Path,
-) -> None:
+def test_reexecution_after_kill_writes_rows_once(tmp_path: Path) -> None:
     own = {"home": str(tmp_path)}
     job = dg.build_reconstructable_job(__name__, "appending", reconstructable_kwargs=own)
     home = tmp_path / "dagster"

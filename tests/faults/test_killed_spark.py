@@ -40,7 +40,7 @@ def end_process(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
-def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -> None:
+def test_job_repeated_without_spark_commits_once(job: str, tmp_path: Path) -> None:
     """The jobs, and the facts that show whether they are done."""
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path, work)
@@ -51,7 +51,7 @@ def test_a_job_done_twice_without_spark_is_done_once(job: str, tmp_path: Path) -
 @pytest.mark.hunt_only
 @pytest.mark.spark
 @pytest.mark.parametrize("job", [n for n, job in spark_jobs.JOBS.items() if not job.is_local])
-def test_executors_and_workers_may_die_at_any_time(job: str, tmp_path: Path) -> None:
+def test_job_survives_killed_executors_and_workers(job: str, tmp_path: Path) -> None:
     process = begin(str(tmp_path), job, str(ROUNDS), f"{SEED} {job}")
     try:
         output, _ = process.communicate(timeout=LONGEST_SECONDS * ROUNDS)
@@ -67,7 +67,7 @@ def test_executors_and_workers_may_die_at_any_time(job: str, tmp_path: Path) -> 
 @pytest.mark.spark
 @pytest.mark.parametrize("number", range(DRIVERS))
 @pytest.mark.parametrize("job", spark_jobs.JOBS)
-def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> None:
+def test_job_survives_killed_driver(job: str, number: int, tmp_path: Path) -> None:
     """Its Python or its JVM dies: each commit is whole, and the same user completes the rest."""
     rng = random.Random(f"{SEED} {job} {number}")  # noqa: S311
     work = spark_jobs.JOBS[job]
@@ -100,7 +100,9 @@ def test_driver_may_die_at_any_time(job: str, number: int, tmp_path: Path) -> No
 @pytest.mark.parametrize("victim", spark_steps.Victim)
 @pytest.mark.parametrize("step", spark_steps.Step)
 @pytest.mark.parametrize("job", STEPPED)
-def test_a_driver_may_die_at_every_step(job: str, step: Any, victim: Any, tmp_path: Path) -> None:
+def test_job_survives_killed_driver_at_every_step(
+    job: str, step: Any, victim: Any, tmp_path: Path
+) -> None:
     """Only published snapshots are committed; a commit that began needs no JVM."""
     work = spark_jobs.JOBS[job]
     spark_jobs.prepare(tmp_path / "template", work)

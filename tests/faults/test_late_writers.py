@@ -64,7 +64,7 @@ def at_publish(beside):
 @pytest.mark.parametrize("kept", [1, 2, 6])
 @pytest.mark.parametrize("commits", [0, 1, 3], ids=["no snapshot", "one", "three"])
 @pytest.mark.parametrize("kind", ["append", "key"])
-def test_a_writer_whose_number_expired_plans_again(kind, commits, kept, tmp_path):
+def test_writer_of_expired_number_plans_again(kind, commits, kept, tmp_path):
     declared = {"append": {}, "key": {"primary_keys": "id", "options": {"bucket": "1"}}}[kind]
     table = new_table(tmp_path, {"id": "BIGINT"}, **declared)
     for number in range(commits):
@@ -85,7 +85,7 @@ def test_a_writer_whose_number_expired_plans_again(kind, commits, kept, tmp_path
     assert len(table.snapshots()) == kept + 2
 
 
-def test_a_writer_that_died_after_a_late_publish_hides_no_commit_and_stops_none(tmp_path):
+def test_late_publish_of_dead_writer_hides_no_commit(tmp_path):
     for kept in (1, 2, 3):
         for hint in (None, 2, 3):  # another writer was slow between its commit and its hint
             store = kit.new_store(tmp_path / f"{kept}-{hint}")
@@ -126,7 +126,7 @@ def dies(store, beside):
         kit.commit(open_store(store, before), kit.message(kit.plain_file("lost")))
 
 
-def test_commit_that_expired_before_its_look_back_is_found_in_later_ones(tmp_path):
+def test_expired_commit_is_found_in_later_snapshots(tmp_path):
     for other_commits in range(1, 5):
         store = kit.new_store(tmp_path / str(other_commits))
         kit.commit(store, kit.message(kit.plain_file("a")))
@@ -146,7 +146,7 @@ def test_commit_that_expired_before_its_look_back_is_found_in_later_ones(tmp_pat
         assert kit.live_names(store)[:2] == ["a", "b"]
 
 
-def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
+def test_unplaceable_publish_deletes_nothing(tmp_path):
     """The number, and every snapshot that was built on it, expired before the look back."""
     store = kit.new_store(
         tmp_path, Schema.of({"a": "BIGINT"}, options={"manifest.merge-min-count": "2"})
@@ -173,7 +173,7 @@ def test_a_publish_that_cannot_be_placed_deletes_nothing(tmp_path):
 @pytest.mark.parametrize(
     ("stop", "takes_ghost"), [("delete_file", False), ("replace", False), ("replace", True)]
 )
-def test_a_slow_expiration_stops_no_commit_by_a_ghost(stop, takes_ghost, merges, tmp_path):
+def test_slow_expiration_leaves_no_blocking_snapshot(stop, takes_ghost, merges, tmp_path):
     """`EARLIEST` does not go back to the late snapshot of a dead writer; else there is a way out.
 
     Before the write of the hint it is too late to see that another expiration has overtaken.
@@ -233,7 +233,7 @@ def at_each_call(tmp_path, schema, beside, operation):
             return
 
 
-def test_a_commit_whose_base_expires_at_any_call_is_planned_again(tmp_path):
+def test_commit_on_expired_base_is_planned_again(tmp_path):
     def beside(store):
         for number in range(3):
             kit.commit(store, files_of(store, f"other-{number}"), user=NewUser())
@@ -252,9 +252,7 @@ def test_a_commit_whose_base_expires_at_any_call_is_planned_again(tmp_path):
 
 
 @pytest.mark.parametrize("schema", [kit.APPEND, kit.KEYED], ids=["append", "key"])
-def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_error(
-    schema, tmp_path
-):
+def test_overtaken_expiration_ends_without_error(schema, tmp_path):
     def beside(store):
         kit.commit(store, files_of(store, "other"), user=NewUser())
         expire(store, 1)
@@ -270,7 +268,7 @@ def test_an_expiration_that_another_one_overtakes_at_any_call_ends_without_an_er
     assert calls > 30
 
 
-def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
+def test_slow_expiration_restores_no_changelog(tmp_path):
     """Other writers commit and expire at any of its calls, some after a rollback."""
     longer = {"changelog.num-retained.min": "50", "changelog.num-retained.max": "50"}
     schema = Schema.of({"a": "BIGINT"}, options=longer)
@@ -321,7 +319,7 @@ def test_a_slow_expiration_brings_no_expired_changelog_back(tmp_path):
 
 
 @pytest.mark.parametrize("commits", [0, 2])
-def test_a_catalog_whose_publish_is_late_refuses_the_snapshot(commits, tmp_path):
+def test_catalog_refuses_snapshot_of_late_publish(commits, tmp_path):
     store = kit.new_store(tmp_path)
     for number in range(commits):
         kit.commit(store, kit.message(kit.plain_file(f"{number}")))
@@ -412,7 +410,7 @@ class World:
 
 @pytest.mark.parametrize("branch", [False, True], ids=["main", "branch"])
 @pytest.mark.parametrize("schema", [kit.APPEND, kit.KEYED], ids=["append", "key"])
-def test_no_acknowledged_commit_is_lost_whoever_is_slow_or_dies(schema, branch, tmp_path):
+def test_slow_or_killed_writers_lose_no_acknowledged_commit(schema, branch, tmp_path):
     late = 0
     for seed in range(often(40)):
         world = World(drawn_store(tmp_path / str(seed), schema, branch), Random(seed))  # noqa: S311

@@ -143,7 +143,7 @@ def writes(*names):
 
 @pytest.mark.parametrize("target", [1, 2, 3, 4])
 @pytest.mark.parametrize("rollback_first", [False, True])
-def test_rollback_during_an_expiration_keeps_its_target(tmp_path, target, rollback_first):
+def test_rollback_during_expiration_keeps_its_target(tmp_path, target, rollback_first):
     def rollback(store):
         rollback_to_snapshot(store, target)
 
@@ -189,7 +189,7 @@ class Halting:
 
 @pytest.mark.parametrize("target", [2, 3, 4])
 @pytest.mark.parametrize("halt", range(3, 20, 1 if is_hunt() else 3))
-def test_a_rollback_that_halts_in_the_midst_of_an_expiration_is_whole(tmp_path, target, halt):
+def test_rollback_interrupted_by_expiration_is_complete(tmp_path, target, halt):
     """It begins before its snapshot is deleted, and goes on some calls later."""
     five(new_store(tmp_path / "scene"))
     for later in itertools.count(1):
@@ -218,9 +218,7 @@ def test_a_rollback_that_halts_in_the_midst_of_an_expiration_is_whole(tmp_path, 
 
 
 @pytest.mark.parametrize("rollback_first", [False, True])
-def test_a_commit_during_a_rollback_leaves_no_gap_that_swallows_later_commits(
-    tmp_path, rollback_first
-):
+def test_commit_during_rollback_leaves_no_gap(tmp_path, rollback_first):
     def rollback(store):
         rollback_to_snapshot(store, 2)
 
@@ -264,9 +262,7 @@ def dies_after_publishing(store, name, beside):
 
 @pytest.mark.parametrize("way_out", ["rollback_to", "fast_forward"])
 @pytest.mark.parametrize("commits", range(3))
-def test_leftover_of_a_dead_writer_on_an_undone_snapshot_swallows_no_commit(
-    tmp_path, commits, way_out
-):
+def test_leftover_on_undone_snapshot_hides_no_commit(tmp_path, commits, way_out):
     store, other_errors = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
     four(store)
 
@@ -320,7 +316,7 @@ def branches(name, **source):
 
 @pytest.mark.parametrize("expire_first", [False, True])
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_a_tag_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, number, expire_first):
+def test_tag_during_expiration_is_complete_or_refused(tmp_path, number, expire_first):
     tag = tags("v", number)
     seen = set()
     for done in interleave(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
@@ -333,7 +329,7 @@ def test_a_tag_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, num
 
 
 @pytest.mark.parametrize("expire_first", [False, True])
-def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, expire_first):
+def test_branch_during_expiration_is_complete_or_refused(tmp_path, expire_first):
     branch = branches("b", snapshot_id=2)
     pair = (expire, branch) if expire_first else (branch, expire)
     seen = set()
@@ -349,7 +345,7 @@ def test_a_branch_made_while_its_snapshot_expires_is_whole_or_refused(tmp_path, 
 
 
 @pytest.mark.parametrize("main_goes_on", [True, False])
-def test_main_continues_as_a_branch_whose_first_snapshots_expired(tmp_path, main_goes_on):
+def test_main_continues_as_branch_with_expired_start(tmp_path, main_goes_on):
     store = new_store(tmp_path)
     for name in "ab":
         add(store, name)
@@ -402,7 +398,7 @@ class OutcomeUnknownError(errors.PaimonError):
     """A `CommitUnknownError`, for `try_command`."""
 
 
-def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
+def test_rename_during_commit_loses_no_acknowledged_commit(tmp_path):
     outcomes = set()
     for done in interleave(tmp_path, four, expects(writes("e")), rename):
         assert done.other is None
@@ -417,7 +413,7 @@ def test_a_rename_during_a_commit_loses_no_acknowledged_commit(tmp_path):
     assert outcomes == {errors.NotFoundError, OutcomeUnknownError, type(None)}
 
 
-def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
+def test_recreated_table_gets_nothing_of_pending_commit(tmp_path):
     outcomes = set()
     for done in interleave(tmp_path, four, expects(writes("e")), remake):
         assert done.other is None
@@ -429,7 +425,7 @@ def test_a_table_made_again_during_a_commit_gets_nothing_of_it(tmp_path):
 
 
 @pytest.mark.parametrize("other", [rename, remake])
-def test_a_rename_or_a_new_table_during_a_rollback_gets_nothing_of_it(tmp_path, other):
+def test_renamed_or_new_table_gets_nothing_of_rollback(tmp_path, other):
     def rollback(store):
         rollback_to_snapshot(store, 2)
 
@@ -445,7 +441,7 @@ def test_a_rename_or_a_new_table_during_a_rollback_gets_nothing_of_it(tmp_path, 
 
 
 @pytest.mark.parametrize("other", [rename, remake])
-def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
+def test_alter_detects_concurrent_rename_or_recreation(tmp_path, other):
     def alter(store):
         store.schemas.commit_changes([add_column("z", "INT")], time_millis=3)
 
@@ -469,7 +465,7 @@ def test_a_rename_or_a_new_table_during_an_alter_is_noticed(tmp_path, other):
     assert errors.NotFoundError in outcomes
 
 
-def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(tmp_path):
+def test_restored_tag_keeps_its_files_during_deletion(tmp_path):
     def scene(store):
         five(store)
         store.tags.create("v", store.snapshots.snapshot(1))
@@ -491,7 +487,7 @@ def test_a_tag_that_a_rollback_brings_back_keeps_its_files_while_it_is_deleted(t
     assert {rolled_back for _, rolled_back in seen} == {True, False}
 
 
-def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
+def test_commit_during_drop_leaves_no_files(tmp_path):
     def drop_table(store):
         catalog = FilesystemCatalog(store.table_path.removesuffix("/d.db/table"), store.file_io)
         catalog.drop_table(Identifier("d", "table"), cascade=True)  # its data files are made up
@@ -518,7 +514,7 @@ def test_a_commit_while_its_table_is_dropped_leaves_nothing_behind(tmp_path):
     assert call > 1
 
 
-def test_a_table_that_was_renamed_is_not_an_empty_one(tmp_path):
+def test_renamed_table_is_not_read_as_empty(tmp_path):
     store = new_store(tmp_path)
     four(store)
     table = Table(store)
@@ -532,7 +528,7 @@ def test_a_table_that_was_renamed_is_not_an_empty_one(tmp_path):
             use()
 
 
-def test_a_table_renamed_while_it_is_dropped_is_not_reported_as_dropped(tmp_path):
+def test_table_renamed_during_drop_is_not_reported_as_dropped(tmp_path):
     new_store(tmp_path / "d.db")
 
     def before(number, method, path):

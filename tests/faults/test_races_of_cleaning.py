@@ -151,7 +151,7 @@ def side_shares(directory, *, tagged):
     [(False, write_and_expire), (True, lambda table: table._store.tags.rename("kept", "better"))],
     ids=["expired: apache/paimon 7710", "tag renamed"],
 )
-def test_files_that_main_shares_with_a_branch_survive_an_expiration(tagged, other, tmp_path):
+def test_expiration_keeps_files_shared_with_branch(tagged, other, tmp_path):
     def scene(directory):
         side_shares(directory, tagged=tagged)
 
@@ -179,7 +179,7 @@ def changelogs_outlive(directory):
     [lambda table: table._store.tags.rename("kept", "better"), roll_back_and_delete_tag],
     ids=["tag renamed", "rolled back"],
 )
-def test_files_of_a_tag_survive_an_expiration_of_changelogs(other, tmp_path):
+def test_changelog_expiration_keeps_files_of_tag(other, tmp_path):
     def expire_logs(table):
         with suppress(NotFoundError):  # the snapshot it went by is undone; nothing was deleted
             expire_changelogs(table._store, retention=NEWEST)
@@ -203,7 +203,7 @@ def three_snapshots(directory):
     overwrite(table, 5)
 
 
-def test_a_rollback_to_a_tag_is_not_undone_by_an_expiration(tmp_path):
+def test_expiration_does_not_undo_rollback_to_tag(tmp_path):
     """It puts a snapshot back that a rollback went to, and no other one."""
     for table in interleave(
         tmp_path, three_snapshots, expire, lambda table: table.rollback_to("kept")
@@ -221,7 +221,7 @@ def test_later_of_two_rollbacks_wins(target, tmp_path):
         assert rows_in(table) == (1, 2)
 
 
-def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
+def test_concurrent_fast_forward_or_rollback_is_complete(tmp_path):
     for table in interleave(
         tmp_path,
         three_snapshots,
@@ -240,7 +240,7 @@ def test_main_becomes_a_branch_whole_or_is_rolled_back(tmp_path):
     ],
     ids=["renamed", "deleted", "expired"],
 )
-def test_main_stays_or_becomes_a_concurrently_moved_branch(other, tmp_path):
+def test_main_stays_or_becomes_concurrently_moved_branch(other, tmp_path):
     def forward(table):
         with suppress(NotFoundError, InvalidInputError):  # there is none, or it has no snapshot
             table.branches.fast_forward("side")
@@ -251,7 +251,7 @@ def test_main_stays_or_becomes_a_concurrently_moved_branch(other, tmp_path):
     assert seen == {(5,), (7, 8)}
 
 
-def test_main_takes_a_whole_branch_while_that_expires(tmp_path):
+def test_fast_forward_during_expiration_is_complete(tmp_path):
     for table in interleave(
         tmp_path,
         three_snapshots,
@@ -261,7 +261,7 @@ def test_main_takes_a_whole_branch_while_that_expires(tmp_path):
         assert rows_in(table) == (7, 8)
 
 
-def test_main_that_becomes_a_branch_is_of_one_line_with_its_tags(tmp_path):
+def test_fast_forwarded_main_is_consistent_with_its_tags(tmp_path):
     """The branch's first snapshot has expired; a tag of it is older than main's later commits."""
     table = create(tmp_path)
     write(table, 1, 2)

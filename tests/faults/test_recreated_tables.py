@@ -76,7 +76,7 @@ def _tree(table):
 
 @pytest.mark.parametrize("by", ["this engine", "another engine"])
 @pytest.mark.parametrize("schemas", [(APPEND, KEYED), (KEYED, APPEND), (APPEND, APPEND)])
-def test_an_old_handle_reads_and_deletes_nothing_of_a_new_table(schemas, by, warehouse):
+def test_old_handle_does_not_touch_recreated_table(schemas, by, warehouse):
     for commits in (3, 0):
         handles = {name: create(*warehouse, schemas[0], "t", 3) for name in ("used", "unused")}
         handles["used"] = open_catalog(*warehouse).get_table("d.t")

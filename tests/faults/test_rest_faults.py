@@ -65,7 +65,7 @@ def files(server):
 
 
 @pytest.mark.parametrize("fate", FAULTS)
-def test_a_commit_is_made_once_whatever_becomes_of_its_answer(fate, catalog, proxy, server):
+def test_commit_is_made_once_despite_lost_answer(fate, catalog, proxy, server):
     write(catalog, 0)
     proxy.suffix = "/commit"
     proxy.fates.append(fate)
@@ -91,7 +91,7 @@ def test_unnoticed_commit_deletes_nothing_and_is_found(done, catalog, proxy, ser
 
 
 @pytest.mark.parametrize("fate", FAULTS)
-def test_a_change_of_schema_is_made_once(fate, catalog, proxy, server):
+def test_change_of_schema_is_made_once(fate, catalog, proxy, server):
     proxy.suffix = "/t"
     table = catalog.get_table("db.t")
     proxy.fates.append(fate)
@@ -125,7 +125,7 @@ def test_published_commit_is_not_reported_as_failed(action, catalog, proxy):
 
 
 @pytest.mark.parametrize("action", ["alter", "create"])
-def test_no_later_request_hides_that_an_operation_was_done(action, catalog, proxy):
+def test_later_request_does_not_hide_done_operation(action, catalog, proxy):
     """Each request of a call fails in its turn; an error that is sure means it was not done."""
     kinds, was_met, number = [], True, 0
     while was_met:
@@ -151,7 +151,7 @@ def test_no_later_request_hides_that_an_operation_was_done(action, catalog, prox
 
 
 @pytest.mark.parametrize("fate", FAULTS)
-def test_a_table_is_dropped_once(fate, catalog, proxy, server):
+def test_table_is_dropped_once(fate, catalog, proxy, server):
     proxy.suffix = "/t"
     proxy.fates.append(fate)
     try:
@@ -161,7 +161,7 @@ def test_a_table_is_dropped_once(fate, catalog, proxy, server):
     assert catalog.list_tables("db") == []
 
 
-def test_reads_go_on_where_answers_are_lost(catalog, proxy, server):
+def test_reads_continue_after_lost_answers(catalog, proxy, server):
     write(catalog, 1)
     proxy.fates.extend(
         [Fate.LOST_BEFORE, Fate.PASSED, Fate.BUSY, Fate.CUT, Fate.UNAVAILABLE_BEFORE]

@@ -54,7 +54,7 @@ COMMITTING = [change for change in CHANGES if change.commits]
 @pytest.mark.parametrize("error", [CommitUnknownError, KeyboardInterrupt])
 @pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
 @pytest.mark.parametrize("change", COMMITTING, ids=lambda change: change.name)
-def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(change, done, error, tmp_path):
+def test_unknown_outcome_deletes_nothing_and_rerun_finds_it(change, done, error, tmp_path):
     table = prepare(tmp_path, change)
     before = read(table)
     silence = _Silence(done=done, error=error("timeout"))
@@ -75,7 +75,7 @@ def test_an_unknown_outcome_deletes_nothing_and_a_rerun_finds_it(change, done, e
 
 
 @pytest.mark.parametrize("change", COMMITTING, ids=lambda change: change.name)
-def test_a_lost_answer_that_can_be_looked_up_is_a_success(change, tmp_path):
+def test_lost_answer_with_visible_commit_is_success(change, tmp_path):
     table = prepare(tmp_path, change)
     file_io = FaultyFileIO(LocalFileIO(), lose_answer_of="snapshot-*")
     change.perform(Table(FileStore.open(file_io, table.path)))

@@ -32,7 +32,7 @@ def _renaming(*, lost: bool = False) -> Callable[[str, bytes], bool]:
     return partial(publish_by_rename, PyFileSystem(handler))
 
 
-def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
+def test_exclusive_rename_publishes(tmp_path):
     publish = _renaming()
     path = str(tmp_path / "snapshot-1")
     assert publish(path, b"first") is True
@@ -40,12 +40,12 @@ def test_a_rename_that_refuses_existing_targets_publishes(tmp_path):
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"first"]
 
 
-def test_a_rename_without_an_answer_is_unknown(tmp_path):
+def test_rename_without_answer_is_unknown(tmp_path):
     with pytest.raises(errors.CommitUnknownError):
         _renaming(lost=True)(str(tmp_path / "s-1"), b"{}")
 
 
-def test_a_rename_that_fails_for_another_reason_surely_did_nothing(tmp_path):
+def test_failed_rename_is_definite(tmp_path):
     publish = _renaming()
     with pytest.raises(OSError, match="deep"):
         publish(str(tmp_path / "deep" / "snapshot-1"), b"{}")
@@ -57,7 +57,7 @@ def _without_publishing() -> ArrowFileIO:
     return ArrowFileIO(PyFileSystem(handler), FileIOSpec(scheme="sftp"), backend=backend)
 
 
-def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_path):
+def test_storage_without_atomic_publish_is_read_only(tmp_path):
     file_io = _without_publishing()
     (tmp_path / "file").write_bytes(b"content")
     assert file_io.read_bytes(f"sftp://{tmp_path}/file") == b"content"
@@ -66,7 +66,7 @@ def test_a_storage_without_an_atomic_way_can_be_read_but_not_committed_to(tmp_pa
     assert caught.value.kind == "no-atomic-publish"
 
 
-def test_no_message_shows_an_option_value():
+def test_no_message_shows_option_value():
     options = {"s3.access-key": "SECRET", "s3.endpoint": "SECRET", "memory.bad-option": "SECRET"}
     for path in ("s3://bucket/warehouse", "nowhere://bucket"):
         with pytest.raises((errors.InvalidInputError, errors.StorageError)) as caught:
@@ -75,14 +75,14 @@ def test_no_message_shows_an_option_value():
     assert "SECRET" not in repr(file_io_for("memory://x", options).spec)
 
 
-def test_a_spec_keeps_the_options_of_its_own_storage_only():
+def test_spec_keeps_options_of_its_own_storage_only():
     options = {"memory.skip-instance-cache": "x", "s3.secret-key": "SECRET", "warehouse": "w"}
     spec = file_io_for("memory://x", options).spec
     assert spec == FileIOSpec(scheme="memory", options={"memory.skip-instance-cache": "x"})
     assert open_file_io(spec).spec == spec
 
 
-def test_scheme_is_the_text_before_the_slashes():
+def test_scheme_is_text_before_slashes():
     assert scheme_of("S3://bucket/a") == "s3"
     assert scheme_of("relative/dir") == "file"
     assert scheme_of("/a/b://c") == "file"

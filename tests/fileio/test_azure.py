@@ -31,7 +31,7 @@ def root() -> str:
     return f"az://{CONTAINER}/{uuid4().hex}"
 
 
-def test_of_many_that_publish_one_name_one_wins(options, root):
+def test_one_of_many_publishers_of_name_wins(options, root):
     path = f"{root}/published"
 
     def publish(number):
@@ -43,7 +43,7 @@ def test_of_many_that_publish_one_name_one_wins(options, root):
     assert file_io_for(root, options).read_bytes(path) == b"%d" % won.index(True)
 
 
-def test_file_is_uploaded_in_parts_and_an_aborted_one_not_at_all(options, root):
+def test_file_is_uploaded_in_parts_unless_aborted(options, root):
     file_io, data = file_io_for(root, options), random.Random(1).randbytes(20_000_000)  # noqa: S311
     with file_io.open_output(f"{root}/parts") as stream:
         for start in range(0, len(data), 999_999):
@@ -66,7 +66,7 @@ def test_many_files_are_deleted_though_some_are_missing(options, root):
     assert [each.name for each in file_io.list_directory(f"{root}/many")] == ["296", "298"]
 
 
-def test_a_container_that_does_not_exist_is_named(options):
+def test_container_that_does_not_exist_is_named(options):
     path = "az://no-such/a"
     file_io = file_io_for(path, options)
     for call in (
@@ -80,7 +80,7 @@ def test_a_container_that_does_not_exist_is_named(options):
         assert refused.value.kind == "bucket-not-found"
 
 
-def test_a_table_lives_from_its_first_commit_to_its_drop(options, root):
+def test_table_life_from_first_commit_to_drop(options, root):
     catalog = open_catalog(root, options)
     catalog.create_database("d")
     schema = Schema.of(

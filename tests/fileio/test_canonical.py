@@ -6,7 +6,7 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.opening import canonical_path
 
 
-def test_names_of_one_local_folder_are_one(tmp_path, monkeypatch):
+def test_local_folder_has_one_canonical_name(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "a")
     monkeypatch.chdir(tmp_path)
@@ -29,6 +29,6 @@ def test_uris_keep_their_authority(path, expected):
     assert canonical_path(path) == expected
 
 
-def test_a_bucket_is_not_left():
+def test_path_stays_in_its_bucket():
     with pytest.raises(InvalidInputError, match="leaves 'bucket'"):
         canonical_path("s3://bucket/a/../../other/x")

@@ -53,7 +53,7 @@ def file_io(root: str, request: pytest.FixtureRequest) -> FileIO:
     return file_io_for(root, request.getfixturevalue(scheme) if scheme in ("s3", "az") else None)
 
 
-def test_written_file_is_read_below_a_new_directory(file_io, root):
+def test_written_file_is_read_below_new_directory(file_io, root):
     path = f"{root}/a/b c/x=%2F/file"
     file_io.write_bytes(path, b"content")
     assert file_io.read_bytes(path) == b"content"
@@ -62,7 +62,7 @@ def test_written_file_is_read_below_a_new_directory(file_io, root):
     assert file_io.exists(f"{root}/a/b c")
 
 
-def test_streams_out_and_in_at_any_position(file_io, root):
+def test_streams_read_and_write_at_any_position(file_io, root):
     path = f"{root}/new/stream"
     with file_io.open_output(path) as stream:
         stream.write(b"0123")
@@ -73,7 +73,7 @@ def test_streams_out_and_in_at_any_position(file_io, root):
         assert file.read(2) == b"78"
 
 
-def test_publish_creates_a_file_once_and_leaves_nothing_else(file_io, root):
+def test_publish_creates_only_its_file_once(file_io, root):
     path = f"{root}/snapshot/snapshot-1"
     assert file_io.publish(path, b"first") is True
     assert file_io.publish(path, b"second") is False
@@ -81,7 +81,7 @@ def test_publish_creates_a_file_once_and_leaves_nothing_else(file_io, root):
     assert [status.name for status in file_io.list_directory(f"{root}/snapshot")] == ["snapshot-1"]
 
 
-def test_replace_creates_and_overwrites_and_leaves_nothing_else(file_io, root):
+def test_replace_creates_or_overwrites_only_its_file(file_io, root):
     path = f"{root}/snapshot/LATEST"
     file_io.replace(path, b"12345")
     file_io.replace(path, b"6")
@@ -89,7 +89,7 @@ def test_replace_creates_and_overwrites_and_leaves_nothing_else(file_io, root):
     assert len(file_io.list_directory(f"{root}/snapshot")) == 1
 
 
-def test_a_hint_becomes_longer_and_shorter_and_leaves_nothing_else(file_io, root):
+def test_hint_of_any_length_replaces_previous(file_io, root):
     path = f"{root}/snapshot/LATEST"
     for hint in (b"9", b"10", b"7"):
         file_io.write_hint(path, hint)
@@ -97,7 +97,7 @@ def test_a_hint_becomes_longer_and_shorter_and_leaves_nothing_else(file_io, root
     assert len(file_io.list_directory(f"{root}/snapshot")) == 1
 
 
-def test_lists_files_and_directories_with_full_paths_in_the_form_given(file_io, root):
+def test_list_returns_full_paths_in_given_form(file_io, root):
     file_io.write_bytes(f"{root}/d/b", b"xy")
     file_io.write_bytes(f"{root}/d/a/inner", b"")
     statuses = file_io.list_directory(f"{root}/d")
@@ -106,18 +106,18 @@ def test_lists_files_and_directories_with_full_paths_in_the_form_given(file_io, 
     assert [status.size for status in statuses] == [0, 2]
 
 
-def test_a_missing_directory_lists_empty(file_io, root):
+def test_missing_directory_lists_empty(file_io, root):
     assert file_io.list_directory(f"{root}/nowhere") == []
 
 
 @pytest.mark.parametrize("call", ["read_bytes", "open_input", "file_size"])
-def test_a_missing_file_is_named(file_io, root, call):
+def test_missing_file_is_named(file_io, root, call):
     with refused(errors.NotFoundError, kind="file-not-found") as caught:
         getattr(file_io, call)(f"{root}/nowhere/file")
     assert f"{root}/nowhere/file" in caught.value.message
 
 
-def test_deleting_a_missing_file_is_fine(file_io, root):
+def test_deletion_of_missing_file_succeeds(file_io, root):
     file_io.delete_file(f"{root}/nowhere/file")
     file_io.delete_directory(f"{root}/nowhere")
 
@@ -131,7 +131,7 @@ def test_deletes_files_and_whole_directories(file_io, root):
     assert not file_io.exists(f"{root}/d")
 
 
-def test_deletes_many_files_and_shows_a_tree(file_io, root):
+def test_deletes_many_files_and_shows_tree(file_io, root):
     for name in ("a/x", "a/y", "a/b/z", "c"):
         file_io.write_bytes(f"{root}/t/{name}", b"12")
     listed = file_io.list_tree(f"{root}/t")
@@ -148,14 +148,14 @@ def test_deletes_many_files_and_shows_a_tree(file_io, root):
     assert [s.name for s in file_io.list_directory(f"{root}/t/a") if not s.is_directory] == ["y"]
 
 
-def test_makes_directories_again_and_again(file_io, root):
+def test_directories_are_created_repeatedly(file_io, root):
     file_io.make_directory(f"{root}/a/b")
     file_io.make_directory(f"{root}/a/b")
     assert file_io.exists(f"{root}/a/b")
     assert file_io.list_directory(f"{root}/a/b") == []
 
 
-def test_renames_a_directory_but_not_onto_another(file_io, root):
+def test_rename_does_not_overwrite_directory(file_io, root):
     file_io.write_bytes(f"{root}/a/schema/schema-0", b"a")
     file_io.write_bytes(f"{root}/b/schema/schema-0", b"b")
     with pytest.raises(errors.AlreadyExistsError):
@@ -165,22 +165,22 @@ def test_renames_a_directory_but_not_onto_another(file_io, root):
     assert not file_io.exists(f"{root}/a")
 
 
-def test_renaming_a_missing_file_is_an_error(file_io, root):
+def test_renaming_missing_file_is_error(file_io, root):
     with pytest.raises(errors.NotFoundError):
         file_io.rename_directory(f"{root}/nowhere", f"{root}/c")
 
 
-def test_its_spec_opens_the_same_storage(file_io, root):
+def test_storage_spec_opens_same_storage(file_io, root):
     file_io.write_bytes(f"{root}/file", b"content")
     assert open_file_io(file_io.spec).read_bytes(f"{root}/file") == b"content"
 
 
-def test_a_path_of_another_storage_is_refused(file_io):
+def test_path_of_another_storage_is_refused(file_io):
     with refused(errors.PaimonError, kind="path"):
         file_io.read_bytes("elsewhere://bucket/file")
 
 
-def test_a_storage_is_not_opened_with_credentials_that_have_expired():
+def test_storage_is_not_opened_with_credentials_that_have_expired():
     now_ms = int(time.time() * 1000)
     assert open_file_io(FileIOSpec(expires_ms=now_ms + 600_000)).spec.scheme == "file"
     with refused(errors.StorageError, kind="token-expired") as caught:
@@ -188,7 +188,7 @@ def test_a_storage_is_not_opened_with_credentials_that_have_expired():
     assert "hush" not in str(caught.value)
 
 
-def test_spec_with_renewal_opens_the_renewing_storage(tmp_path):
+def test_spec_with_renewal_opens_renewing_storage(tmp_path):
     ends = itertools.count(1)
     storage = RenewedFileIO(lambda _: (LocalFileIO(), next(ends)))
     spec = storage.spec
@@ -203,6 +203,6 @@ def test_spec_with_renewal_opens_the_renewing_storage(tmp_path):
         open_file_io(spec)
 
 
-def test_a_catalog_lock_is_refused_before_anything_is_opened(tmp_path):
+def test_catalog_lock_is_refused_before_anything_is_opened(tmp_path):
     with refused(errors.UnsupportedFeatureError, "serve --sole-writer", kind="catalog-lock"):
         file_io_for(str(tmp_path), {"lock.enabled": "true"})

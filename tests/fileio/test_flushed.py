@@ -59,7 +59,7 @@ def lost_by_a_power_failure(calls, root):
     ],
     ids=["partitioned", "keyed", "orc", "avro"],
 )
-def test_a_commit_flushes_all_it_names_before_it(tmp_path, calls, schema):
+def test_commit_flushes_its_files_first(tmp_path, calls, schema):
     catalog = new_catalog_in(tmp_path / "w", options=FSYNC)
     table = new_table(catalog, schema, pa.table({"id": [1, 2], "day": ["a", "b"]}))
     snapshot = str(tmp_path / "w/db.db/t/snapshot/snapshot-1")
@@ -69,18 +69,18 @@ def test_a_commit_flushes_all_it_names_before_it(tmp_path, calls, schema):
     assert table.to_arrow().num_rows == 2
 
 
-def test_without_the_option_nothing_is_flushed(tmp_path, calls):
+def test_without_option_nothing_is_flushed(tmp_path, calls):
     catalog = new_catalog_in(tmp_path / "w")
     catalog.create_table("db.t", Schema.of({"id": "BIGINT"})).append(pa.table({"id": [1]}))
     assert [call for call in calls if call[0] == "flush"] == []
 
 
-def test_workers_open_the_same_storage(tmp_path):
+def test_workers_open_same_storage(tmp_path):
     assert isinstance(open_file_io(file_io_for(str(tmp_path), FSYNC).spec), FlushedFileIO)
     assert type(file_io_for(str(tmp_path), {"file.format": "orc"})) is LocalFileIO
 
 
-def test_a_flush_that_fails_after_the_publish_is_an_unknown_outcome(tmp_path, monkeypatch):
+def test_flush_that_fails_after_publish_is_unknown_outcome(tmp_path, monkeypatch):
     path, link = tmp_path / "snapshot-1", Path.hardlink_to
     real = os.fsync
 

@@ -12,7 +12,7 @@ from tests.testkit.faults.writers import fork_server
 _FORKED = fork_server()
 
 
-def test_a_fresh_file_is_never_overwritten(tmp_path):
+def test_fresh_file_is_never_overwritten(tmp_path):
     path = str(tmp_path / "manifest-1")
     LocalFileIO().write_bytes(path, b"first")
     with pytest.raises(errors.StorageError, match="manifest-1"):
@@ -20,12 +20,12 @@ def test_a_fresh_file_is_never_overwritten(tmp_path):
     assert Path(path).read_bytes() == b"first"
 
 
-def test_a_host_in_a_file_path_is_refused():
+def test_host_in_file_path_is_refused():
     with pytest.raises(errors.InvalidInputError, match="host"):
         local_path("file://server/share")
 
 
-def test_a_full_disk_is_a_storage_error_and_leaves_no_temporary_file(tmp_path, monkeypatch):
+def test_full_disk_is_storage_error_and_leaves_no_temporary_file(tmp_path, monkeypatch):
     opened = Path.open
 
     def full(self: Path, mode: str):
@@ -57,7 +57,7 @@ def test_file_system_without_hard_links_is_named(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unclear_answer_is_unknown_unless_the_link_is_there(tmp_path, monkeypatch):
+def test_unclear_answer_is_unknown_unless_link_exists(tmp_path, monkeypatch):
     path = str(tmp_path / "snapshot-1")
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EIO, done=False))
     with pytest.raises(errors.CommitUnknownError, match="snapshot-1"):
@@ -66,13 +66,13 @@ def test_an_unclear_answer_is_unknown_unless_the_link_is_there(tmp_path, monkeyp
     assert LocalFileIO().publish(path, b"{}") is True
 
 
-def test_a_repeated_link_call_that_finds_its_own_file_has_won(tmp_path, monkeypatch):
+def test_repeated_link_of_own_file_succeeds(tmp_path, monkeypatch):
     # An NFS client repeats a call whose answer was lost, and gets "exists".
     monkeypatch.setattr(Path, "hardlink_to", _failing_link(errno.EEXIST, done=True))
     assert LocalFileIO().publish(str(tmp_path / "snapshot-1"), b"{}") is True
 
 
-def test_a_temporary_file_that_cannot_be_deleted_does_not_undo_the_publish(tmp_path, monkeypatch):
+def test_undeletable_temporary_file_keeps_publish(tmp_path, monkeypatch):
     def stuck(self: Path, *, missing_ok: bool = False) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
@@ -85,7 +85,7 @@ def _publish(path: str, index: int, barrier, answers) -> None:
     answers.put((index, LocalFileIO().publish(path, str(index).encode())))
 
 
-def test_of_several_processes_exactly_one_publishes(tmp_path):
+def test_one_of_several_processes_publishes(tmp_path):
     barrier, answers = _FORKED.Barrier(3), _FORKED.Queue()
     path = str(tmp_path / "deep" / "snapshot-1")
     processes = [
@@ -101,7 +101,7 @@ def test_of_several_processes_exactly_one_publishes(tmp_path):
     assert Path(path).read_bytes() == str(winners[0]).encode()
 
 
-def test_a_listing_knows_the_newest_of_those_that_replace_one_another(tmp_path, monkeypatch):
+def test_listing_has_newest_of_replaced_files(tmp_path, monkeypatch):
     (tmp_path / "names-1.json").write_bytes(b"{}")
     scanned, real = [], os.scandir
 
@@ -119,7 +119,7 @@ def test_a_listing_knows_the_newest_of_those_that_replace_one_another(tmp_path, 
     assert [entry.name for entry in LocalFileIO().list_directory(str(tmp_path))] == ["names-3.json"]
 
 
-def test_renamed_file_does_not_make_a_listing_longer(tmp_path, monkeypatch):
+def test_rename_keeps_listing_length(tmp_path, monkeypatch):
     (tmp_path / ".snapshot-1.0a.tmp").write_bytes(b"{}")
     scans, real = [], os.scandir
 

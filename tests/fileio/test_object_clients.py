@@ -33,7 +33,7 @@ def keys(client):
     return found["access_key_id"], found["secret_access_key"], found["token"]
 
 
-def test_keys_of_options_are_not_mixed_with_those_of_the_environment(monkeypatch):
+def test_option_keys_exclude_environment_keys(monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OTHER")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "other-token")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://elsewhere:1")
@@ -45,7 +45,7 @@ def test_keys_of_options_are_not_mixed_with_those_of_the_environment(monkeypatch
     assert keys(token) == ("AKID", HUSH, "t")
 
 
-def test_keys_and_place_of_the_environment_and_of_a_profile(monkeypatch, tmp_path):
+def test_environment_and_profile_give_keys_and_region(monkeypatch, tmp_path):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "OF-ENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", HUSH)
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://environment:1")
@@ -67,12 +67,12 @@ def test_keys_and_place_of_the_environment_and_of_a_profile(monkeypatch, tmp_pat
     assert client.config["endpoint"] == "http://profile:1"
 
 
-def test_without_keys_nothing_is_opened():
+def test_store_without_keys_is_refused():
     with refused(StorageError, r"s3\.access-key", kind=ACCESS_DENIED):
         file_io_for("s3://keyless/a").read_bytes("s3://keyless/a")
 
 
-def test_settings_of_fsspec_hold_where_options_say_nothing(monkeypatch):
+def test_fsspec_settings_fill_missing_options(monkeypatch):
     own = {"key": "OF-FSSPEC", "secret": HUSH, "client_kwargs": {"endpoint_url": "http://conf:1"}}
     monkeypatch.setitem(fsspec.config.conf, "s3", own)
     assert keys(client_of("s3", "conf", {})) == ("OF-FSSPEC", HUSH, None)
@@ -88,12 +88,12 @@ def test_settings_of_fsspec_hold_where_options_say_nothing(monkeypatch):
         ({"endpoint": "https://minio:9000"}, "plain", False),
     ],
 )
-def test_buckets_are_part_of_the_host_where_amazon_serves_them(options, bucket, virtual):
+def test_amazon_buckets_are_part_of_host(options, bucket, virtual):
     config = client_of("s3", bucket, {**KEYS, **options}).config
     assert bool(config.get("virtual_hosted_style_request")) is virtual
 
 
-def test_google_takes_a_file_a_token_or_no_credentials(tmp_path):
+def test_google_takes_file_token_or_no_credentials(tmp_path):
     key = tmp_path / "key.json"
     secret = {"type": "authorized_user", "client_id": "a", "client_secret": HUSH}
     key.write_text(json.dumps({**secret, "refresh_token": "r"}))
@@ -113,26 +113,26 @@ def test_google_takes_a_file_a_token_or_no_credentials(tmp_path):
         ("c", {"connection-string": "AccountName=a;AccountKey=aGk=;EndpointSuffix=x"}),
     ],
 )
-def test_azure_takes_an_account_however_it_is_named(authority, options):
+def test_azure_accepts_any_account_spelling(authority, options):
     config = client_of("abfs", authority, options).config
     assert (config["container_name"], config["account_name"]) == ("c", "a")
     assert config["account_key"] == "aGk="
 
 
-def test_an_option_that_is_none_is_named_and_its_value_is_not():
+def test_unknown_option_is_named_without_its_value():
     with pytest.raises(StorageError, match="no-such") as caught:
         client_of("s3", "b", {**KEYS, "no-such": HUSH})
     assert HUSH not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
 @pytest.mark.parametrize("path", ["s3://b/a//b", "s3://b/a/../b"])
-def test_a_path_that_no_object_has_is_refused(path):
+def test_impossible_object_path_is_refused(path):
     options = {f"s3.{key}": value for key, value in KEYS.items()}
     with pytest.raises(InvalidInputError, match="empty part"):
         file_io_for(path, options).read_bytes(path)
 
 
-def test_signature_in_a_request_is_never_shown():
+def test_signature_in_request_is_never_shown():
     """Azure's are part of the address."""
     options = {
         "az.account-name": "a",
@@ -155,7 +155,7 @@ def test_signature_in_a_request_is_never_shown():
         ("s3", {**KEYS, "path-style-access": "true"}, "NoSuchBucket"),
     ],
 )
-def test_a_deletion_where_there_is_no_container_is_no_success(scheme, options, code):
+def test_deletion_in_missing_container_fails(scheme, options, code):
     missing = Say(404, f"<Error><Code>{code}</Code><Message>gone</Message></Error>".encode())
     with ScriptedServer().running() as server:
         options = {f"{scheme}.{key}": value for key, value in options.items()}
@@ -185,7 +185,7 @@ class _AnswerError(Exception):
         ("something", errno.EIO, "_AnswerError"),
     ],
 )
-def test_only_status_and_code_of_an_answer_are_shown(text, number, shown):
+def test_errors_show_only_status_and_code(text, number, shown):
     found = os_error(_AnswerError(f"{text} <Token-0>{HUSH}</Token-0>"))
     assert found.errno == number
     assert shown in str(found)

@@ -8,7 +8,7 @@ from paimon_assets.engine.errors import StorageError
 from paimon_assets.engine.fileio.parallel_requests import Together
 
 
-def test_an_answer_asked_for_ahead_is_taken_once_and_not_after_the_block():
+def test_prefetched_answer_is_used_once_inside_block():
     together, asked, last = Together(), [], threading.Event()
 
     def ask(path):
@@ -31,7 +31,7 @@ def test_an_answer_asked_for_ahead_is_taken_once_and_not_after_the_block():
     assert counts() == (2, 3)
 
 
-def test_questions_wait_for_each_other():
+def test_requests_run_in_order():
     together, meeting = Together(), threading.Barrier(3, timeout=10)
     with together.ahead([(lambda _: meeting.wait(), name) for name in "abc"]):
         pass
@@ -39,7 +39,7 @@ def test_questions_wait_for_each_other():
     assert not meeting.broken
 
 
-def test_an_error_is_raised_where_the_answer_is_taken():
+def test_error_is_raised_when_answer_is_used():
     together = Together()
 
     def fail(path):
@@ -49,7 +49,7 @@ def test_an_error_is_raised_where_the_answer_is_taken():
         together.answer(fail, "a", fail)
 
 
-def test_writes_of_a_block_have_ended_when_it_ends():
+def test_writes_end_before_their_block():
     together, written = Together(), {}
     with together.at_once():
         for name in "abc":
@@ -75,7 +75,7 @@ def test_failed_write_is_raised_after_all_writes_ended():
     assert sorted(written) == ["b", "c"]
 
 
-def test_writes_after_the_end_of_an_inner_block_do_not_wait_for_that_of_the_outer_one():
+def test_writes_after_inner_block_run_at_once():
     together, written = Together(), {}
     with together.at_once():
         together.write(written.__setitem__, "outer", b"x")
@@ -88,7 +88,7 @@ def test_writes_after_the_end_of_an_inner_block_do_not_wait_for_that_of_the_oute
 
 
 @pytest.mark.parametrize("answer", ["as before", "another", StorageError("no answer")])
-def test_a_guess_is_taken_at_once_and_is_right_only_if_the_answer_is_the_same(answer):
+def test_guess_is_used_first_and_verified_later(answer):
     together, answers = Together(), threading.Event()
 
     def ask(_):
@@ -109,7 +109,7 @@ def test_a_guess_is_taken_at_once_and_is_right_only_if_the_answer_is_the_same(an
             assert together.answer(ask, "a", ask) == together.answer(ask, "b", ask) == "another"
 
 
-def test_guesses_end_with_their_block_and_where_another_block_guesses():
+def test_guesses_end_with_block_or_next_guess():
     together = Together()
     with together.ahead([(str, "a")], guess=lambda _: "guess") as confirm:
         assert together.answer(str, "a", str) == "guess"

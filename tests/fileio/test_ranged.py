@@ -27,7 +27,7 @@ def read(file, start, end):
     return file.read(end - start)
 
 
-def test_a_small_file_is_one_request():
+def test_small_file_is_one_request():
     file, data, requests = ranged_file(200_000)
     assert read(file, 0, 10) == data[:10]
     assert read(file, 150_000, 200_000) == data[150_000:]
@@ -35,7 +35,7 @@ def test_a_small_file_is_one_request():
     assert requests == [(0, 200_000)]
 
 
-def test_planned_ranges_that_are_near_are_one_request():
+def test_near_planned_ranges_are_one_request():
     file, data, requests = ranged_file(4 * MIB)
     file.plan([(0, 1000), (2000, 3000), (2 * MIB, 2 * MIB + 500)])
     assert read(file, 2000, 3000) == data[2000:3000]
@@ -44,21 +44,21 @@ def test_planned_ranges_that_are_near_are_one_request():
     assert sorted(requests) == [(0, 3000), (2 * MIB, 2 * MIB + 500)]
 
 
-def test_a_long_range_is_fetched_in_pieces():
+def test_long_range_is_fetched_in_pieces():
     file, data, requests = ranged_file(8 * MIB)
     file.plan([(100, 5 * MIB)], MIB)
     assert read(file, 100, 5 * MIB) == data[100 : 5 * MIB]
     assert max(end - start for start, end in requests) == MIB
 
 
-def test_without_a_plan_blocks_grow_with_the_read():
+def test_without_plan_blocks_grow_with_read():
     file, data, requests = ranged_file(20 * MIB)
     assert b"".join([file.read(100_000) for _ in range(20 * MIB // 100_000 + 1)]) == data
     assert len(requests) < 15
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_any_reads_under_any_plan_give_the_bytes(seed):
+def test_any_reads_under_any_plan_give_bytes(seed):
     draw = random.Random(seed)  # noqa: S311
     size = draw.choice([1, 1000, 256 * 1024, 256 * 1024 + 1, 3 * MIB])
     file, data, _ = ranged_file(size)
@@ -92,7 +92,7 @@ def test_first_range_sent_is_not_requested_again():
         requests.clear()
 
 
-def test_ends_are_kept_until_their_room_is_needed():
+def test_file_ends_are_cached_until_evicted():
     ends, end = KeptEnds(130 * 1024), Future()
     for size in (60 * 1024, 64 * 1024):
         ends.put(((), "a", size), end)
@@ -104,7 +104,7 @@ def test_ends_are_kept_until_their_room_is_needed():
     assert ends.get(((), "b", 100)) is end
 
 
-def test_an_end_that_could_not_be_had_is_asked_for_again():
+def test_failed_file_end_is_requested_again():
     ends, end = KeptEnds(MIB), Future()
     ends.put(((), "a", 1), end)
     end.set_exception(OSError("refused"))
@@ -119,7 +119,7 @@ def test_sequential_read_uses_large_pieces_once():
     assert sorted(requests) == [(0, 8 * MIB), (8 * MIB, 16 * MIB), (16 * MIB, 20 * MIB)]
 
 
-def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
+def test_cached_bytes_are_not_planned_again():
     file, data, requests = ranged_file(4 * MIB)
     file.keep([(MIB, MIB + 100)])
     for _ in range(2):
@@ -129,7 +129,7 @@ def test_bytes_that_are_kept_do_not_come_again_with_a_plan():
     assert requests.count((MIB, MIB + 100)) == 1
 
 
-def test_files_request_ahead_only_their_part_of_the_window():
+def test_files_request_ahead_only_their_part_of_window():
     before, files = WINDOW._bytes, [ranged_file(20 * MIB)[0] for _ in range(5)]
     for file in files:
         file.limit(before + 5 * MIB, 2 * MIB)
@@ -142,7 +142,7 @@ def test_files_request_ahead_only_their_part_of_the_window():
     assert WINDOW._bytes == before
 
 
-def test_failure_of_the_storage_is_raised_though_a_library_hides_it():
+def test_storage_failure_hidden_by_library_is_raised():
     def fetch(start, end):
         raise ChangedFileError(7, 8)
 

@@ -83,7 +83,7 @@ def world(request, server, tmp_path):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_replaced_within_a_second_of_its_import_is_refused(world, kind):
+def test_file_replaced_within_second_of_its_import_is_refused(world, kind):
     table, folder = world(kind)
     folder.put(_bytes(kind, 222_222_222))
     with refused(InvalidInputError, "since it was imported", kind="segment-file-changed"):
@@ -93,7 +93,7 @@ def test_a_file_replaced_within_a_second_of_its_import_is_refused(world, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_replaced_between_the_plan_and_the_read_is_refused(world, kind):
+def test_file_replaced_between_plan_and_read_is_refused(world, kind):
     table, folder = world(kind)
     plan = table.new_read_builder().plan()
     folder.put(_bytes(kind, 222_222_222))
@@ -102,7 +102,7 @@ def test_a_file_replaced_between_the_plan_and_the_read_is_refused(world, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_file_replaced_between_two_batches_gives_rows_of_one_file(world, kind):
+def test_file_replaced_between_two_batches_gives_rows_of_one_file(world, kind):
     table, folder = world(kind)
     draw = random.Random(kind)  # noqa: S311
     for number in range(often(3)):
@@ -118,7 +118,7 @@ def test_a_file_replaced_between_two_batches_gives_rows_of_one_file(world, kind)
 
 
 @pytest.mark.parametrize("seed", range(often(20)))
-def test_ranges_are_of_one_version_of_an_object(server, seed):
+def test_ranges_are_of_one_version_of_object(server, seed):
     draw = random.Random(seed)  # noqa: S311
     path, size = f"s3://{BUCKET}/versions/{seed}", 600_000
     file_io, objects = file_io_for(path, server), boto3_client(server)

@@ -61,7 +61,7 @@ def _write(table, rows):
     return table.new_write_builder().write(rows, EmbeddedExecutor())
 
 
-def test_upserts_reads_and_time_travel(catalog):
+def test_upserts_and_time_travel_on_s3(catalog):
     table = new_table(catalog, KEYED)
     _write(table, _rows((1, "a", "old"), (2, "b", "kept")))
     _write(table, _rows((1, "a", "new")))
@@ -74,7 +74,7 @@ def test_upserts_reads_and_time_travel(catalog):
     assert catalog.list_tables("db") == ["t"]
 
 
-def test_a_dropped_table_is_gone_with_its_files(catalog, options):
+def test_dropped_table_is_gone_with_its_files(catalog, options):
     table = new_table(catalog, KEYED)
     _write(table, _rows((1, "a", "x")))
     catalog.drop_table("db.t")
@@ -84,7 +84,7 @@ def test_a_dropped_table_is_gone_with_its_files(catalog, options):
 
 @pytest.mark.parametrize("marker", [".directory", "", None])
 @pytest.mark.parametrize("has_id", [False, True])
-def test_an_empty_database_is_dropped_however_it_was_made(options, request, marker, has_id):
+def test_empty_database_is_dropped(options, request, marker, has_id):
     warehouse = f"{WAREHOUSE}/{request.node.name}"
     foreign, key = boto3_client(options), f"{warehouse.removeprefix(f's3://{BUCKET}/')}/db.db/"
     if marker is not None:  # Java's own ends in a slash
@@ -129,7 +129,7 @@ def test_table_created_while_its_database_is_dropped_stays(options, request, has
     assert step > 3
 
 
-def test_a_bucket_that_does_not_exist_is_not_made(options):
+def test_bucket_that_does_not_exist_is_not_made(options):
     foreign = boto3_client(options)
     catalog = open_catalog("s3://paimon-tset/warehouse", options)
     with refused(errors.StorageError, "paimon-tset", kind="bucket-not-found"):
@@ -148,7 +148,7 @@ def test_a_bucket_that_does_not_exist_is_not_made(options):
     assert [bucket["Name"] for bucket in foreign.list_buckets()["Buckets"]] == [BUCKET]
 
 
-def test_of_many_that_publish_one_name_one_wins(options):
+def test_one_of_many_publishers_of_name_wins(options):
     path = f"{WAREHOUSE}/published"
 
     def publish(number):
@@ -221,7 +221,7 @@ class _Slow(ObjectFileIO):
 
 
 @pytest.mark.parametrize("commits", [0, 2])
-def test_a_writer_whose_number_expired_plans_again(catalog, commits):
+def test_writer_of_expired_number_plans_again(catalog, commits):
     table = new_table(catalog, {"id": "BIGINT"})
     for number in range(commits):
         table.append(pa.table({"id": [number]}))
@@ -247,7 +247,7 @@ def _commit_many(path, options, writer):
         builder.with_commit_identifier(number).write(rows, EmbeddedExecutor())
 
 
-def test_processes_that_commit_at_once_lose_nothing(catalog, options):
+def test_concurrent_processes_lose_nothing(catalog, options):
     table = new_table(catalog, KEYED)
     context = fork_server()
     processes = [
@@ -274,7 +274,7 @@ def test_missing_path_is_named(options):
         file_io_for(WAREHOUSE, options).read_bytes(path)
 
 
-def test_no_secret_is_shown_when_the_storage_fails(options):
+def test_no_secret_is_shown_when_storage_fails(options):
     wrong = {**options, "s3.endpoint": "http://127.0.0.1:9"}
     with pytest.raises(errors.PaimonError) as failure:
         open_catalog(WAREHOUSE, wrong).create_database("db")
@@ -283,7 +283,7 @@ def test_no_secret_is_shown_when_the_storage_fails(options):
     assert ACCESS_KEY not in shown
 
 
-def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
+def test_table_and_branch_are_renamed_with_all_files(catalog):
     """A rename is a copy and a delete; fsspec's directories are no objects to copy."""
     table = new_table(
         catalog, SCHEMA_OF_RENAMED, pa.table({"id": pa.array([1, 2], pa.int32())}), name="db.old"
@@ -298,7 +298,7 @@ def test_a_table_and_a_branch_are_renamed_with_all_files(catalog):
     assert catalog._catalog.file_io.list_directory(table.path) == []
 
 
-def test_only_the_ends_of_files_that_stay_are_kept(options):
+def test_only_ends_of_immutable_files_are_cached(options):
     file_io = file_io_for(WAREHOUSE, options)
     files = [(f"{WAREHOUSE}/fixed", 3), (f"{WAREHOUSE}/may-change", 3)]
     for data in (b"old", b"new"):
@@ -310,7 +310,7 @@ def test_only_the_ends_of_files_that_stay_are_kept(options):
     assert found == [b"old", b"new"]
 
 
-def test_the_end_of_a_file_that_was_written_is_known(options):
+def test_end_of_written_file_is_cached(options):
     file_io = file_io_for(WAREHOUSE, options)
     for size in (1000, 300_000, 9_000_000):
         path, data = f"{WAREHOUSE}/written-{size}", random.Random(size).randbytes(size)  # noqa: S311

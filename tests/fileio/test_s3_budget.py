@@ -166,7 +166,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
 
 
 @pytest.mark.parametrize("operation", BUDGETS)
-def test_an_operation_stays_in_its_budget(operation: str, measurements: Any) -> None:
+def test_operation_stays_in_its_budget(operation: str, measurements: Any) -> None:
     requests, depth, down_mb, asked = measurements[operation]
     most_requests, most_depth, most_mb = BUDGETS[operation]
     assert requests <= most_requests, "\n".join(asked)

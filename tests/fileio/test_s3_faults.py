@@ -63,7 +63,7 @@ def test_commit_whose_hint_is_refused_counts(table, faults, status, after):
     assert table.new_read_builder().to_arrow().num_rows == 4
 
 
-def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
+def test_no_hint_leads_to_commit_before_its_look_back(table, faults):
     faults.plan("GET", "*/schema/schema-0", 404)  # the look back: the table was dropped
     with pytest.raises(errors.NotFoundError, match="dropped or renamed meanwhile"):
         _write(table)
@@ -76,7 +76,7 @@ def test_no_hint_leads_to_a_commit_before_its_look_back(table, faults):
 @pytest.mark.parametrize(
     ("name", "status"), [("*/manifest/manifest-*", 403), ("*/bucket-0/data-*", 500)]
 )
-def test_a_file_that_is_refused_is_typed_and_leaves_nothing(table, faults, name, status):
+def test_refused_file_raises_typed_error_without_leftovers(table, faults, name, status):
     before = _files(table, "bucket-0"), _files(table, "manifest")
     faults.plan("PUT", name, status)
     with pytest.raises(errors.StorageError):
@@ -106,7 +106,7 @@ def test_failed_upload_leaves_no_parts_and_raises(server, proxy, faults, method)
     assert (_uploads(server), file_io.exists(path)) == ([], False)
 
 
-def test_a_write_that_is_aborted_uploads_no_more(server, proxy, faults):
+def test_write_that_is_aborted_uploads_no_more(server, proxy, faults):
     path = f"s3://{BUCKET}/parts/aborted.parquet"
     file_io = file_io_for(path, proxy[1])
     rows = pa.table({"v": np.random.default_rng(1).random(3 * MIB)})
@@ -150,14 +150,14 @@ PUBLISHES = {
 
 @pytest.mark.parametrize("status", [403, 500])
 @pytest.mark.parametrize("operation", PUBLISHES)
-def test_a_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, operation, status):
+def test_publish_whose_answer_is_lost_is_looked_up(catalog, table, faults, operation, status):
     do, name = PUBLISHES[operation]
     faults.plan("PUT", name, status, after=True)
     do(catalog, table)
     assert faults.fired
 
 
-def test_a_client_that_repeats_a_publish_knows_its_own_file(server, monkeypatch):
+def test_repeated_publish_recognises_own_file(server, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     with s3_faults(server) as (faults, through):
         catalog = new_catalog_in(f"s3://{BUCKET}/repeated", options=through)
@@ -171,9 +171,7 @@ def test_a_client_that_repeats_a_publish_knows_its_own_file(server, monkeypatch)
 
 
 @pytest.mark.parametrize("operation", PUBLISHES)
-def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(
-    catalog, table, faults, operation
-):
+def test_failed_publish_is_typed_and_repeatable(catalog, table, faults, operation):
     do, name = PUBLISHES[operation]
     faults.plan("PUT", name, 503)
     try:
@@ -186,7 +184,7 @@ def test_a_publish_that_was_not_done_is_typed_and_can_be_done_again(
     assert faults.fired
 
 
-def test_foreign_object_is_not_taken_for_ones_own(catalog, table, faults):
+def test_foreign_object_is_not_own_publish(catalog, table, faults):
     table.tags.create("tag")
     faults.plan("PUT", "*/tag/tag-tag", 500, after=True)
     with pytest.raises(errors.AlreadyExistsError):
@@ -195,7 +193,7 @@ def test_foreign_object_is_not_taken_for_ones_own(catalog, table, faults):
 
 
 @pytest.mark.parametrize("status", [403, 500])
-def test_a_read_that_is_refused_is_typed(table, faults, proxy, status):
+def test_refused_read_raises_typed_error(table, faults, proxy, status):
     patterns = ("*/bucket-0/data-*", "*/manifest/manifest-*", "*/snapshot/snapshot-1")
     for seconds, pattern in enumerate(patterns, 7):
         options = {**proxy[1], "s3.connect-timeout": f"{seconds} s"}  # a client of no known file
@@ -210,9 +208,7 @@ def test_a_read_that_is_refused_is_typed(table, faults, proxy, status):
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
 @pytest.mark.parametrize("answered", [0, 1])
-def test_a_storage_that_fails_in_the_midst_of_a_file_is_no_damaged_file(
-    proxy, faults, file_format, answered
-):
+def test_storage_failure_inside_file_is_no_damage(proxy, faults, file_format, answered):
     options = proxy[1]
     catalog = new_catalog_in(f"s3://{BUCKET}/{file_format}-{answered}", options=options)
     table = new_table(catalog, {"v": "BYTES"}, options={"file.format": file_format})
@@ -224,7 +220,7 @@ def test_a_storage_that_fails_in_the_midst_of_a_file_is_no_damaged_file(
         opened.new_read_builder().to_arrow()
 
 
-def test_without_the_listing_that_spares_requests_they_are_made(table, faults):
+def test_failed_listing_is_replaced_by_requests(table, faults):
     faults.plan("GET", f"/{BUCKET}", 403)
     assert table.new_read_builder().to_arrow().num_rows == 2
     assert faults.fired
@@ -258,7 +254,7 @@ LOOKS = {
 
 @pytest.mark.parametrize("status", [ENDED, *STATUSES])
 @pytest.mark.parametrize("look", LOOKS)
-def test_refused_look_never_means_that_there_is_nothing(proxy, faults, look, status):
+def test_refused_lookup_is_not_absence(proxy, faults, look, status):
     path = f"s3://{BUCKET}/there/a"
     file_io = file_io_for(path, proxy[1])
     file_io.write_bytes(path, b"abc")
@@ -280,7 +276,7 @@ def test_refused_look_never_means_that_there_is_nothing(proxy, faults, look, sta
 
 @pytest.mark.parametrize("status", [ENDED, *STATUSES])
 @pytest.mark.parametrize("operation", ["delete_file", "delete_directory"])
-def test_a_deletion_that_is_refused_is_typed(proxy, faults, operation, status):
+def test_refused_deletion_raises_typed_error(proxy, faults, operation, status):
     path = f"s3://{BUCKET}/gone"
     file_io = file_io_for(path, proxy[1])
     for number in range(9):
@@ -305,7 +301,7 @@ DELETIONS = {
 
 
 @pytest.mark.parametrize("operation", DELETIONS)
-def test_a_file_that_the_storage_does_not_let_go_is_typed(proxy, faults, operation):
+def test_undeletable_file_raises_typed_error(proxy, faults, operation):
     folder = f"s3://{BUCKET}/kept-{operation}"
     file_io = file_io_for(folder, proxy[1])
     file_io.write_bytes(f"{folder}/a", b"abc")
@@ -317,7 +313,7 @@ def test_a_file_that_the_storage_does_not_let_go_is_typed(proxy, faults, operati
     assert file_io.exists(f"{folder}/a")
 
 
-def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server, monkeypatch):
+def test_unproven_conditional_put_publishes_nothing(server, monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     path = f"s3://{BUCKET}/unproven/snapshot-1"
     with s3_faults(server) as (faults, through):
@@ -335,9 +331,7 @@ def test_without_a_proof_that_conditions_are_obeyed_nothing_is_published(server,
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_whatever_request_of_a_write_fails_repeating_it_adds_its_rows_once(
-    catalog, table, faults, proxy, after
-):
+def test_write_repeated_after_any_fault_adds_rows_once(catalog, table, faults, proxy, after):
     write = (
         open_table(table.path, proxy[1])
         .new_write_builder()

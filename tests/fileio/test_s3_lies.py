@@ -107,7 +107,7 @@ def test_invalid_listing_deletes_no_file_in_use(table, faults, server, operation
 
 
 @pytest.mark.parametrize("lie", NO_LISTINGS)
-def test_a_page_that_is_no_listing_ends_no_listing(proxy, faults, server, lie):
+def test_invalid_page_does_not_end_listing(proxy, faults, server, lie):
     folder = f"s3://{BUCKET}/pages{lie}"
     objects = boto3_client(server)
     for number in range(1_001):
@@ -124,7 +124,7 @@ def test_a_page_that_is_no_listing_ends_no_listing(proxy, faults, server, lie):
 
 
 @pytest.mark.parametrize("lie", NO_LISTINGS)
-def test_a_catalog_does_not_say_that_there_is_nothing(table, proxy, faults, lie):
+def test_failed_listing_is_not_absence(table, proxy, faults, lie):
     warehouse = table.path.rpartition("/db.db")[0]
     looks = {
         "databases": lambda catalog: catalog.list_databases(),
@@ -146,7 +146,7 @@ def test_a_catalog_does_not_say_that_there_is_nothing(table, proxy, faults, lie)
 
 
 @pytest.mark.parametrize("lie", [HTML, ERROR])
-def test_falsely_reported_copy_keeps_the_table(table, proxy, faults, lie):
+def test_falsely_reported_copy_keeps_table(table, proxy, faults, lie):
     catalog = open_catalog(table.path.rpartition("/db.db")[0], proxy[1])
     faults.plan("PUT", "*/u/manifest/*", lie)
     with pytest.raises(errors.StorageError, match=r"was copied|storage failed"):
@@ -156,7 +156,7 @@ def test_falsely_reported_copy_keeps_the_table(table, proxy, faults, lie):
 
 
 @pytest.mark.parametrize("lie", [HTML, ERROR])
-def test_falsely_reported_deletion_keeps_the_files_of_a_snapshot(table, faults, server, lie):
+def test_falsely_reported_deletion_keeps_files_of_snapshot(table, faults, server, lie):
     before = _all_rows(table.path, server)
     faults.plan("DELETE", "*/snapshot/snapshot-3", lie)
     with pytest.raises(errors.StorageError, match="was deleted, and has it"):
@@ -206,7 +206,7 @@ def _plan_false_answers(faults, draw):
 
 
 @pytest.mark.parametrize("seed", range(often(2)))
-def test_no_lie_loses_a_row_or_a_file_that_is_needed(table, faults, server, seed):
+def test_false_answers_lose_no_row_or_file(table, faults, server, seed):
     """A model knows the rows of each snapshot and tag; whatever answers lie, they stay."""
     draw, happened = random.Random(f"{SEED}/{seed}"), Counter()  # noqa: S311
     known = _all_rows(table.path, server)
@@ -268,7 +268,7 @@ def test_falsely_reported_put_is_no_commit(table, faults, server, name):
         (400, "ExpiredToken", "give new ones"),
     ],
 )
-def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
+def test_put_error_names_way_out(status, code, way_out):
     with ScriptedServer().running() as odd:
         options = {"s3.endpoint": odd.uri, "s3.access-key": "a", "s3.secret-key": "b"}
         odd.will(Say(status, f"<Error><Code>{code}</Code></Error>".encode()))
@@ -277,7 +277,7 @@ def test_an_error_of_a_put_names_a_way_out(status, code, way_out):
 
 
 @pytest.mark.parametrize("look", ["read_bytes", "list_directory", "exists", "delete_file"])
-def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxy, look):
+def test_silent_server_times_out_with_option_name(faults, proxy, look):
     file_io = file_io_for(f"s3://{BUCKET}/a", {**proxy[1], "s3.read-timeout": "1 s"})
     faults.plan("*", "*", SILENT)
     with pytest.raises(errors.StorageError, match=r"s3\.read-timeout"):
@@ -289,7 +289,7 @@ def test_a_silent_server_is_left_in_time_and_the_option_is_named(faults, proxy, 
     "endpoint", ["http://", "http://a:port", "htp://a:1", "http://a b", "http:///x", "://"]
 )
 @pytest.mark.parametrize("scheme", ["s3", "gs", "abfs"])
-def test_an_endpoint_that_is_no_url_is_refused(scheme, endpoint):
+def test_endpoint_that_is_no_url_is_refused(scheme, endpoint):
     keys = {"s3": ("access-key", "secret-key"), "abfs": ("account-name", "account-key")}
     options = {f"{scheme}.{key}": "aGk=" for key in keys.get(scheme, ())}
     options |= {"gs.token": "anon"} if scheme == "gs" else {}
@@ -298,7 +298,7 @@ def test_an_endpoint_that_is_no_url_is_refused(scheme, endpoint):
         file_io_for(f"{scheme}://b/k", options).read_bytes(f"{scheme}://b/k")
 
 
-def test_endpoint_without_scheme_gets_tls_and_the_error_shows_it(server):
+def test_endpoint_without_scheme_gets_tls_and_error_shows_it(server):
     options = {**server, "s3.endpoint": server["s3.endpoint"].removeprefix("http://")}
     file_io = file_io_for("s3://b/k", options)
     for look in (file_io.read_bytes, file_io.list_directory):
@@ -306,13 +306,13 @@ def test_endpoint_without_scheme_gets_tls_and_the_error_shows_it(server):
             look("s3://b/k")
 
 
-def test_a_limit_that_is_no_duration_is_refused(server):
+def test_invalid_duration_is_refused(server):
     with pytest.raises(errors.InvalidInputError, match=r"s3\.read-timeout"):
         file_io_for("s3://b/k", {**server, "s3.read-timeout": "soon"}).read_bytes("s3://b/k")
 
 
 @pytest.mark.parametrize("lie", [HTML, 403])
-def test_a_commit_that_cannot_look_back_deletes_nothing(table, faults, server, lie):
+def test_commit_without_lookup_deletes_nothing(table, faults, server, lie):
     faults.plan("GET", "*/schema/schema-0", lie)
     with pytest.raises(errors.CommitUnknownError):
         _append(table, 7)
@@ -347,7 +347,7 @@ def a_table(server):
 
 
 @pytest.mark.parametrize("lie", PAGES)
-def test_a_page_that_is_no_listing_deletes_no_file_in_use(google, lie):
+def test_invalid_page_deletes_no_file_in_use(google, lie):
     table, outcomes = a_table(google), Counter()
     whole = dict(google.objects)
     for folder in FOLDERS:
@@ -377,7 +377,7 @@ def test_a_page_that_is_no_listing_deletes_no_file_in_use(google, lie):
     assert outcomes["StorageError"] >= 4
 
 
-def test_failed_listing_of_azure_is_a_failure():
+def test_failed_listing_of_azure_is_failure():
     with ScriptedServer().running() as server:
         options = {"az.endpoint": server.uri, "az.account-name": "a", "az.account-key": "YQ=="}
         file_io = file_io_for("az://c/t", options)

@@ -89,7 +89,7 @@ def _plan(faults: S3Faults, fault: int, number: int) -> None:
 @pytest.mark.hunt
 @pytest.mark.parametrize("attempts", [1, 3])
 @pytest.mark.parametrize("name", TABLES)
-def test_a_read_gives_all_rows_or_a_typed_error(
+def test_read_gives_all_rows_or_typed_error(
     name: str,
     attempts: int,
     proxy: tuple[S3Faults, dict[str, str]],

@@ -62,7 +62,7 @@ def _rows(path, options):
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_all_files_of_a_small_write_go_up_before_the_storage_answers(server, holding, keyed):
+def test_small_write_uploads_all_files_at_once(server, holding, keyed):
     catalog = open_catalog(f"s3://{BUCKET}/held{keyed:d}", {**server, "s3.endpoint": holding.uri})
     catalog.create_database("d", ignore_if_exists=True)
     table = catalog.create_table("d.t", KEYED if keyed else Schema.of(COLUMNS))
@@ -75,7 +75,7 @@ def test_all_files_of_a_small_write_go_up_before_the_storage_answers(server, hol
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(server, holding, keyed):
+def test_newer_snapshot_rewrites_lists_and_numbered_rows(server, holding, keyed):
     path = f"s3://{BUCKET}/newer{keyed:d}"
     catalog = open_catalog(path, {**server, "s3.endpoint": holding.uri})
     catalog.create_database("d", ignore_if_exists=True)
@@ -92,9 +92,7 @@ def test_on_a_newer_snapshot_lists_and_rows_with_numbers_are_written_again(serve
     assert _rows(table.path, server) == expected
 
 
-def test_a_write_after_the_turn_of_another_thread_builds_on_its_snapshot(
-    server, holding, monkeypatch
-):
+def test_write_builds_on_snapshot_of_other_thread(server, holding, monkeypatch):
     options = {**server, "s3.endpoint": holding.uri}
     catalog = open_catalog(f"s3://{BUCKET}/later", options)
     catalog.create_database("d", ignore_if_exists=True)
@@ -123,7 +121,7 @@ def test_a_write_after_the_turn_of_another_thread_builds_on_its_snapshot(
 
 
 @pytest.mark.parametrize("seed", range(often(6)))
-def test_writes_of_two_processes_by_turns_are_as_if_of_one(server, seed, monkeypatch):
+def test_alternating_processes_write_as_one(server, seed, monkeypatch):
     """Each has a memory, so none knows of the other's commits before it asks."""
     draw, path = random.Random(seed), f"s3://{BUCKET}/turns{seed}"  # noqa: S311
     keyed = draw.random() < 0.6
@@ -161,7 +159,7 @@ def test_writes_of_two_processes_by_turns_are_as_if_of_one(server, seed, monkeyp
 
 
 @pytest.mark.parametrize("name", ["data-*", "manifest-*", "manifest-list-*-1", "manifest-list-*-2"])
-def test_no_snapshot_names_a_file_that_was_not_stored(proxy, faults, name):
+def test_snapshots_name_only_stored_files(proxy, faults, name):
     catalog = open_catalog(f"s3://{BUCKET}/refused", proxy[1])
     catalog.create_database("d", ignore_if_exists=True)
     catalog.drop_table("d.t", ignore_if_missing=True)

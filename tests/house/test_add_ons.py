@@ -25,7 +25,7 @@ def core_modules() -> list[Path]:
     ]
 
 
-def test_the_core_names_no_add_on() -> None:
+def test_core_names_no_add_on() -> None:
     named = re.compile(rf"paimon_assets[./]({'|'.join(NAMES)})\b")
     found = {
         str(path.relative_to(ROOT)) for path in core_modules() if named.search(path.read_text())
@@ -35,7 +35,7 @@ def test_the_core_names_no_add_on() -> None:
 
 
 @pytest.mark.parametrize("add_on", ADD_ONS, ids=lambda add_on: add_on.package)
-def test_add_on_has_the_hooks_of_the_engine(add_on) -> None:
+def test_add_on_has_hooks_of_engine(add_on) -> None:
     for module, protocol in (
         ("listener", listeners.CommitListener),
         ("rules", add_on_rules.SchemaRules),

@@ -15,7 +15,7 @@ def _faults(name: str, text: str, kinds: set[str]) -> list[str]:
     return faults if is_text else [*faults, "text"]
 
 
-def test_fragments_have_a_kind_and_a_short_text() -> None:
+def test_fragments_have_kind_and_short_text() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     kinds = {kind["directory"] for kind in project["tool"]["towncrier"]["type"]}
     assert _faults("+x.fixed.md", "It works.", kinds) == []

@@ -76,11 +76,11 @@ def test_every_engine_has_its_traits() -> None:
     }
 
 
-def test_an_engine_is_named_in_its_traits_and_where_its_function_is_made() -> None:
+def test_engine_is_named_in_traits_and_function_factory() -> None:
     assert _modules_with(_names_an_engine) == {DECLARED, TRAITS, MAKER}
     assert _modules_with(_spells_an_engine) == {DECLARED}
 
 
-def test_traits_are_asked_for_and_engines_are_not() -> None:
+def test_code_branches_on_traits() -> None:
     assert _modules_with(_reads_the_option) == {TRAITS}
     assert _modules_with(_branches_on_an_engine) == {MAKER}

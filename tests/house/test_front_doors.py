@@ -46,7 +46,7 @@ LIGHT_DOORS = {
 
 
 @pytest.mark.parametrize("module", sorted(LIGHT_DOORS))
-def test_a_front_door_is_light(module: str) -> None:
+def test_public_import_is_light(module: str) -> None:
     program = f"import sys, json, {module}; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
@@ -77,7 +77,7 @@ DOORS = ["paimon_assets", "paimon_assets.assets", "paimon_assets.cdc", "paimon_a
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_door_has_the_names_that_type_checkers_see(door: str) -> None:
+def test_public_names_equal_those_of_type_checkers(door: str) -> None:
     package = import_module(door)
     assert dir(package) == package.__all__
     tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
@@ -95,7 +95,7 @@ def test_a_door_has_the_names_that_type_checkers_see(door: str) -> None:
         _ = package.nothing
 
 
-def test_a_page_names_nothing_below_the_doors() -> None:
+def test_pages_name_only_public_api() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     named = [
         (page.name, module)
@@ -108,7 +108,7 @@ def test_a_page_names_nothing_below_the_doors() -> None:
     assert [where for where in named if where[1].count(".") > 1] == []
 
 
-def test_the_summaries_of_the_commands_are_their_own() -> None:
+def test_command_summaries_are_their_own() -> None:
     for named in COMMANDS.values():
         for name, (_, summary) in named.items():
             command = main.get_command(click.Context(main), name)
@@ -136,18 +136,18 @@ def test_every_command_prints_json_on_demand() -> None:
     assert without == ["serve", "follow", "completion"]
 
 
-def test_the_page_of_the_commands_is_true() -> None:
+def test_command_page_is_current() -> None:
     written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     assert written == page(), f"docs/cli.md is not what the commands say; run: {COMMAND}"
 
 
-def test_command_is_at_the_place_in_the_package() -> None:
+def test_command_is_in_its_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     module, _, name = project["scripts"]["paimon-assets"].partition(":")
     assert callable(getattr(import_module(module), name))
 
 
-def test_the_package_runs_as_its_command(
+def test_package_runs_as_its_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["paimon_assets", "--help"])

@@ -19,7 +19,7 @@ def rows(title: str) -> list[list[str]]:
     return cells[2:]
 
 
-def test_exclusions_of_the_fuzz_are_those_of_the_document():
+def test_exclusions_of_fuzz_are_those_of_document():
     found = {
         topic: [start for start in LEFT_OUT if topic.startswith(start)]
         for topic, *_ in rows("Where Java 1.4.2 disagrees with itself")
@@ -29,10 +29,10 @@ def test_exclusions_of_the_fuzz_are_those_of_the_document():
 
 
 @pytest.mark.parametrize("place", sorted(set(LEFT_OUT.values())))
-def test_exclusions_of_the_fuzz_exist(place):
+def test_exclusions_of_fuzz_exist(place):
     module, *names = place.split(".")
     assert reduce(getattr, names, importlib.import_module(f"tools.fuzz.{module}"))
 
 
-def test_refusals_of_the_fuzz_are_in_the_document():
+def test_refusals_of_fuzz_are_in_document():
     assert {kind.strip("`") for _, kind, *_ in rows("What is refused")} >= REFUSALS

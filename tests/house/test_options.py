@@ -18,7 +18,7 @@ WORDS = {key for key in KEYS if "." not in key and "-" not in key}
 
 
 @pytest.mark.parametrize("option", ALL_OPTIONS, ids=lambda option: option.key)
-def test_every_option_has_a_description(option: Option[object]) -> None:
+def test_every_option_has_description(option: Option[object]) -> None:
     assert option.description.endswith(".")
     assert len(option.description) > len("Means.")
 
@@ -28,12 +28,12 @@ def test_no_key_is_named_twice() -> None:
     assert sorted(keys) == sorted(set(keys))
 
 
-def test_the_index_lists_every_option() -> None:
+def test_index_lists_every_option() -> None:
     everywhere = [option.key for module in option_modules() for option in options_of(module)]
     assert sorted(everywhere) == sorted(option.key for option in ALL_OPTIONS)
 
 
-def test_the_page_of_options_is_true() -> None:
+def test_options_page_is_current() -> None:
     written = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     assert written == page(), f"docs/options.md is not what the options say; run: {COMMAND}"
 
@@ -42,7 +42,7 @@ def test_the_page_of_options_is_true() -> None:
     ("use", "folders"),
     [(Use.WRITE, ("data/read", "control/scan")), (Use.READ, ("data/write", "control/commit"))],
 )
-def test_options_are_obeyed_by_the_engines_on_the_page(use: Use, folders: tuple[str, ...]) -> None:
+def test_options_are_obeyed_by_engines_on_page(use: Use, folders: tuple[str, ...]) -> None:
     names = {
         name
         for module in option_modules()
@@ -73,7 +73,7 @@ def _literals(path: Path) -> Iterator[ast.Constant]:
             yield node
 
 
-def test_option_literals_stay_in_the_option_table() -> None:
+def test_option_literals_stay_in_option_table() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for path in sorted(ENGINE.rglob("*.py"))

@@ -17,7 +17,7 @@ def _required_python(package: str) -> str | None:
         return None
 
 
-def test_pins_serve_the_oldest_python() -> None:
+def test_pins_serve_oldest_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     oldest = project["requires-python"].removeprefix(">=") + ".0"
     pins = (ROOT / "requirements/constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -36,7 +36,7 @@ def _pins(file: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, _, version in pins}
 
 
-def test_hashes_are_those_of_the_pins() -> None:
+def test_hashes_are_those_of_pins() -> None:
     assert "://" not in (ROOT / "requirements/hashes.txt").read_text(encoding="utf-8")
     pinned, hashed = _pins("requirements/constraints.txt"), _pins("requirements/hashes.txt")
     differing = {

@@ -12,7 +12,7 @@ TEXTS = ("1", "1 d", "full", "keep", "a=b")
 """Of these each type takes one."""
 
 
-def test_the_page_lists_the_procedures() -> None:
+def test_page_lists_procedures() -> None:
     written = PAGE.read_text(encoding="utf-8")
     assert table() in written, f"docs/sql.md is not what the operations say; run: {COMMAND}"
 

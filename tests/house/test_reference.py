@@ -18,7 +18,7 @@ def words_of(page: str) -> set[str]:
     return set(re.findall(r"\w+", (DOCS / page).read_text(encoding="utf-8")))
 
 
-def test_the_reference_has_every_public_name() -> None:
+def test_reference_has_every_public_name() -> None:
     words = words_of("reference/python.md") | words_of("errors.md")
     assert sorted({*paimon_assets.__all__, *paimon_assets.erasure.__all__} - words) == []
     words = words_of("reference/dagster.md")
@@ -26,12 +26,12 @@ def test_the_reference_has_every_public_name() -> None:
     assert sorted({*paimon_assets.review.__all__} - words - words_of("reference/python.md")) == []
 
 
-def test_the_site_has_every_page() -> None:
+def test_site_has_every_page() -> None:
     named = re.findall(r": (\S+\.md)$", (DOCS.parent / "mkdocs.yml").read_text(), re.MULTILINE)
     assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
-def test_the_reference_shows_the_fields_of_resources_and_configs() -> None:
+def test_reference_shows_fields_of_resources_and_configs() -> None:
     griffe = pytest.importorskip("griffe")
     extension = str(DOCS.parent / "scripts" / "field_docs.py")
     loader = griffe.GriffeLoader(extensions=griffe.load_extensions(extension))

@@ -57,7 +57,7 @@ def _members(part: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("part", BUDGETS)
-def test_a_part_keeps_to_its_budget(part: str) -> None:
+def test_package_keeps_to_its_budget(part: str) -> None:
     """What does not fit into the core is an add-on, or replaces something."""
     lines, modules = BUDGETS[part]
     paths = _members(part)

@@ -12,7 +12,7 @@ from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.words import counted
 
 
-def test_a_noun_follows_its_number() -> None:
+def test_noun_agrees_with_number() -> None:
     assert [counted(count, "table") for count in (0, 1, 2000)] == [
         "0 tables",
         "1 table",
@@ -30,14 +30,14 @@ def error_without(package: str, statement: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
-def test_a_missing_obstore_names_the_extra() -> None:
+def test_missing_obstore_names_extra() -> None:
     module = "paimon_assets.engine.fileio.opening"
     message = error_without("obstore", f"from {module} import file_io_for; file_io_for('s3://b/w')")
     assert "obstore" in message
     assert "install paimon-assets[object-stores]" in message
 
 
-def test_a_missing_spark_names_pyspark() -> None:
+def test_missing_spark_names_pyspark() -> None:
     message = error_without(
         "py4j",
         "from paimon_assets.engine.executors import spark_module; spark_module('py4j.protocol')",
@@ -45,19 +45,19 @@ def test_a_missing_spark_names_pyspark() -> None:
     assert "package 'pyspark' is not installed: install paimon-assets[spark]" in message
 
 
-def test_a_missing_dagster_pyspark_names_its_extra() -> None:
+def test_missing_dagster_pyspark_names_its_extra() -> None:
     call = (
         "from paimon_assets.engine.executors import spark_module; spark_module('dagster_pyspark')"
     )
     assert "install paimon-assets[dagster-pyspark]" in error_without("dagster_pyspark", call)
 
 
-def test_an_unknown_storage_is_called_so() -> None:
+def test_unknown_storage_is_named() -> None:
     with pytest.raises(InvalidInputError, match="'nowhere' is unknown"):
         open_file_io(FileIOSpec(scheme="nowhere", options={}))
 
 
-def test_executor_follows_the_installed_packages() -> None:
+def test_executor_follows_installed_packages() -> None:
     message = error_without(
         "pyspark",
         "from paimon_assets.engine.executors import kind_for; sys.exit(kind_for('auto', 10**12))",

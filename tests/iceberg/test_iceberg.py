@@ -84,7 +84,7 @@ def test_ids_of_columns_begin_at_one(catalog):
     ["TIME(3)", "MULTISET<INT>", "VARIANT", "TIMESTAMP(9)", "ARRAY<TIME(0)>",
      "TIMESTAMP(7) WITH LOCAL TIME ZONE", "MAP<ARRAY<INT>, INT>"],
 )  # fmt: skip
-def test_types_without_a_counterpart_are_refused_when_the_option_is_set(catalog, text):
+def test_types_without_counterpart_are_refused_when_option_is_set(catalog, text):
     with refused(UnsupportedFeatureError, "column 'v'", kind="unsupported-iceberg-type"):
         create(catalog, {"id": "INT", "v": text})
     table = new_table(catalog, {"id": "INT", "v": text})
@@ -144,7 +144,7 @@ def test_each_commit_is_followed(catalog, keys, version):
     ]
 
 
-def test_a_commit_adds_manifests_and_rewrites_none(catalog):
+def test_commit_adds_manifests_and_rewrites_none(catalog):
     table = create(catalog)
     for n in range(5):
         table.append(arrow(COLUMNS, (n, "x")))
@@ -212,7 +212,7 @@ def test_columns_evolve_by_their_ids(catalog):
     assert [each["schema-id"] for each in document["schemas"]] == [0, 1, 3]
 
 
-def test_gap_of_a_crash_is_closed_by_the_next_commit_or_a_repair(catalog):
+def test_gap_of_crash_is_closed_by_next_commit_or_repair(catalog):
     table = create(catalog)
     for n in range(6):
         table.append(arrow(COLUMNS, (n, "x")))
@@ -231,7 +231,7 @@ def test_gap_of_a_crash_is_closed_by_the_next_commit_or_a_repair(catalog):
     assert [each["snapshot-id"] for each in document["snapshots"]] == [7]
 
 
-def test_a_damaged_document_is_replaced(catalog):
+def test_damaged_document_is_replaced(catalog):
     table = create(catalog)
     table.append(arrow(COLUMNS, (1, "x")))
     uuid = reader.newest(folder(table))["table-uuid"]
@@ -241,7 +241,7 @@ def test_a_damaged_document_is_replaced(catalog):
     assert reader.newest(folder(table))["table-uuid"] != uuid
 
 
-def test_a_document_of_another_writer_is_not_gone_on_with(catalog):
+def test_document_of_another_writer_is_not_continued(catalog):
     table = create(catalog)
     table.append(arrow(COLUMNS, (1, "x")))
     path = folder(table) / "v1.metadata.json"
@@ -253,7 +253,7 @@ def test_a_document_of_another_writer_is_not_gone_on_with(catalog):
     assert len(reader.newest(folder(table))["snapshots"]) == 1
 
 
-def test_without_the_option_nothing_is_written(catalog):
+def test_without_option_nothing_is_written(catalog):
     table = new_table(catalog, COLUMNS)
     table.append(arrow(COLUMNS, (1, "x")))
     assert not folder(table).exists()
@@ -271,7 +271,7 @@ def write_table(catalog, count=5, **declared):
 
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("kept", ["10", "0"])
-def test_a_rollback_is_followed_at_once(catalog, version, kept):
+def test_rollback_is_followed_at_once(catalog, version, kept):
     table = write_table(
         catalog,
         options={
@@ -291,7 +291,7 @@ def test_a_rollback_is_followed_at_once(catalog, version, kept):
     assert is_followed(table)
 
 
-def test_foreign_rollback_is_followed_by_the_next_commit(catalog):
+def test_foreign_rollback_is_followed_by_next_commit(catalog):
     table = write_table(catalog)
     for number in (5, 4):
         Path(table._store.paths.snapshot(number)).unlink()
@@ -338,7 +338,7 @@ def test_expired_snapshots_go_and_those_of_tags_stay(catalog):
     assert {number for number, path in lists.items() if Path(path).exists()} == {2, 7, 8, 9}
 
 
-def test_old_documents_are_deleted_and_some_are_kept(catalog):
+def test_old_documents_are_deleted_beyond_limit(catalog):
     table = write_table(catalog, 7, options={"metadata.iceberg.previous-versions-max": "2"})
     names = sorted(path.name for path in folder(table).glob("v*.json"))
     assert names == [f"v{n}.metadata.json" for n in (5, 6, 7)]
@@ -346,7 +346,7 @@ def test_old_documents_are_deleted_and_some_are_kept(catalog):
     assert [Path(each["metadata-file"]).name for each in log] == names[:2]
 
 
-def test_history_and_files_stay_few(catalog, monkeypatch):
+def test_history_and_files_are_bounded(catalog, monkeypatch):
     monkeypatch.setattr(document, "MOST_SNAPSHOTS", 4)
     table = write_table(
         catalog, 30, options={"metadata.iceberg.previous-versions-max": "1",
@@ -360,7 +360,7 @@ def test_history_and_files_stay_few(catalog, monkeypatch):
     assert len(list(folder(table).glob("snap-*"))) == 4
 
 
-def test_a_commit_that_another_process_showed_first_leaves_nothing(catalog):
+def test_commit_published_by_other_process_leaves_no_files(catalog):
     table = write_table(catalog, 3)
     before = sorted(folder(table).iterdir())
     follow_commit(table._store, table.latest_snapshot(), table.snapshot(2))
@@ -391,7 +391,7 @@ def test_rename_and_drop(catalog, tmp_path, storage):
 
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
-def test_a_rename_keeps_tags_and_history(catalog, storage, version):
+def test_rename_keeps_tags_and_history(catalog, storage, version):
     options = {"metadata.iceberg.storage": storage, "metadata.iceberg.format-version": version}
     table = write_table(catalog, 5, options=options)
     table.tags.create("second", 2)
@@ -416,7 +416,7 @@ def test_a_rename_keeps_tags_and_history(catalog, storage, version):
     st.sampled_from(["FLOAT", "DOUBLE"]),
     st.lists(st.sampled_from([None, 0.0, -0.0]) | st.floats(width=32), min_size=1),
 )
-def test_summaries_of_floating_point_partitions_bound_all_but_nan(type_text, values):
+def test_float_partition_summaries_bound_all_but_nan(type_text, values):
     data_type = parse_type(type_text)
     summary = partition_summary(data_type, values)
     assert summary["contains_null"] == (None in values)
@@ -446,7 +446,7 @@ def test_branches_have_none_and_fast_forward_is_followed(catalog):
     assert is_followed(catalog.get_table("db.t"))
 
 
-def test_orphans_of_iceberg_are_cleaned_and_nothing_else(catalog):
+def test_only_iceberg_orphans_are_cleaned(catalog):
     table = write_table(catalog, 4)
     table.rollback_to(2)
     table.append(arrow(COLUMNS, (8, "x")))
@@ -463,7 +463,7 @@ def test_orphans_of_iceberg_are_cleaned_and_nothing_else(catalog):
     assert not clean_orphan_files(table._store, clock=FixedClock(now=4_000_000_000_000)).files
 
 
-def test_a_changed_schema_is_shown_at_once(catalog):
+def test_changed_schema_is_shown_at_once(catalog):
     table = write_table(catalog, 2)
     table = table.alter([add_column("n", "INT"), rename_column("v", "w")])
     document = reader.newest(folder(table))
@@ -520,7 +520,7 @@ def test_any_history_is_followed(catalog, kind):
             assert step
 
 
-def test_a_table_is_shown_again_once_its_foreign_files_are_gone(catalog, tmp_path):
+def test_table_without_foreign_files_is_shown_again(catalog, tmp_path):
     table = create(catalog)
     table.append(arrow(COLUMNS, (1, "x")))
     (tmp_path / "others").mkdir()
@@ -547,7 +547,7 @@ def test_health_shows_how_far_iceberg_is_behind(catalog):
     assert snapshot_metadata(table, table.latest_snapshot())["paimon/iceberg_behind"] == 0
 
 
-def test_writers_at_the_same_time_are_all_followed(catalog):
+def test_writers_at_same_time_are_all_followed(catalog):
     create(catalog)
 
     def write(start):
@@ -563,7 +563,7 @@ def test_writers_at_the_same_time_are_all_followed(catalog):
     assert is_followed(table)
 
 
-def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
+def test_cost_of_commit_does_not_grow(catalog, monkeypatch):
     monkeypatch.setattr(document, "MOST_SNAPSHOTS", 5)
     table = write_table(catalog, 40, options={"metadata.iceberg.compaction.max.file-num": "8"})
     sizes = [path.stat().st_size for path in sorted(folder(table).glob("v*.json"))]
@@ -573,7 +573,7 @@ def test_the_cost_of_a_commit_does_not_grow(catalog, monkeypatch):
 
 
 @pytest.mark.parametrize("lost", ["snap-4-*.avro", "*-m0.avro"])
-def test_lost_manifests_begin_a_new_history(catalog, lost):
+def test_lost_manifests_begin_new_history(catalog, lost):
     table = write_table(catalog, 4)
     for path in folder(table).glob(lost):
         path.unlink()
@@ -591,7 +591,7 @@ def in_catalog(table):
 
 
 @pytest.mark.parametrize("through", ["directory", "server"])
-def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
+def test_dropped_database_leaves_no_metadata_of_ours(catalog, through):
     catalog.create_database("gone")
     places = [in_catalog(write_table(catalog, 2, name=f"{database}.{name}", options=IN_CATALOG))
               for database, name in (("gone", "a"), ("gone", "b"), ("db", "t"))]  # fmt: skip
@@ -604,7 +604,7 @@ def test_a_dropped_database_leaves_no_metadata_of_ours(catalog, through):
     assert places[2].joinpath("version-hint.text").exists()
 
 
-def test_foreign_files_stay_when_a_database_is_dropped(catalog):
+def test_foreign_files_stay_when_database_is_dropped(catalog):
     catalog.create_database("gone")
     own, other = (in_catalog(write_table(catalog, 1, name=f"gone.{name}", options=IN_CATALOG))
                   for name in "ab")  # fmt: skip
@@ -623,7 +623,7 @@ def test_foreign_files_stay_when_a_database_is_dropped(catalog):
     assert stranger.exists()
 
 
-def test_metadata_is_deleted_with_its_table_though_the_option_was_switched_off(catalog):
+def test_metadata_is_deleted_with_table_without_option(catalog):
     table = write_table(catalog, 2, options=IN_CATALOG)
     place = in_catalog(table)
     table.alter([set_option("metadata.iceberg.storage", "disabled")])
@@ -631,7 +631,7 @@ def test_metadata_is_deleted_with_its_table_though_the_option_was_switched_off(c
     assert not place.exists()
 
 
-def test_metadata_of_a_foreign_dropped_table_shows_nothing_of_the_new_one(catalog):
+def test_new_table_has_no_metadata_of_dropped_one(catalog):
     """Other engines drop a table, and leave its metadata in the warehouse."""
     table = write_table(catalog, 3, options=IN_CATALOG)
     place = in_catalog(table)
@@ -649,7 +649,7 @@ def test_metadata_of_a_foreign_dropped_table_shows_nothing_of_the_new_one(catalo
 
 
 @pytest.mark.parametrize("kept", ["0", "10"])
-def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
+def test_slow_writer_keeps_files_of_faster_one(catalog, kept):
     table = write_table(catalog, 4, options={"metadata.iceberg.previous-versions-max": kept})
     before = sorted(folder(table).iterdir())
     for number in (2, 3, 4):
@@ -658,7 +658,7 @@ def test_a_slow_writer_takes_nothing_from_a_faster_one(catalog, kept):
     assert is_followed(table)
 
 
-def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeypatch):
+def test_hint_of_slow_writer_leads_to_newest_document(catalog, monkeypatch):
     table = write_table(catalog, 2)
     table.copy({"metadata.iceberg.storage": "disabled"}).append(arrow(COLUMNS, (7, "x")))
     snapshots = {number: table.snapshot(number) for number in (2, 3)}
@@ -679,7 +679,7 @@ def test_the_hint_of_a_slow_writer_leads_to_the_newest_document(catalog, monkeyp
 
 @pytest.mark.parametrize("kept", ["0", "1", "10"])
 @pytest.mark.parametrize("other_writers", [1, 2, 4])
-def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, other_writers):
+def test_hint_of_slow_writer_does_not_go_back(catalog, kept, other_writers):
     """Its document, and the next one, are deleted by the time: before whichever call that is."""
     for stop in count():
         options = {"metadata.iceberg.previous-versions-max": kept}
@@ -700,7 +700,7 @@ def test_the_hint_of_a_slow_writer_does_not_go_back(catalog, kept, other_writers
 
 
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER])
-def test_no_fault_shows_a_half_state(catalog, fault):
+def test_faults_show_no_partial_state(catalog, fault):
     """Whatever call goes wrong, the hint leads to a whole snapshot, and the next commit heals."""
     for call in count():
         table = write_table(catalog, 2, name=f"db.t{call}")
@@ -723,9 +723,7 @@ def test_no_fault_shows_a_half_state(catalog, fault):
 
 
 @pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
-def test_paths_are_absolute_though_the_warehouse_was_named_from_here(
-    catalog, monkeypatch, tmp_path, storage
-):
+def test_relative_warehouse_has_absolute_paths(catalog, monkeypatch, tmp_path, storage):
     monkeypatch.chdir(tmp_path)
     near = open_catalog("warehouse")
     table = write_table(near, 2, options={"metadata.iceberg.storage": storage})

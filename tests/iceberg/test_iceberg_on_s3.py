@@ -51,7 +51,7 @@ def on_s3(files):
             yield client, shown
 
 
-def test_readers_get_the_key_of_readers_whatever_else_they_may(on_s3):
+def test_readers_get_reading_key(on_s3):
     client, shown = on_s3
     expected = {
         **shown,
@@ -72,7 +72,7 @@ def test_readers_get_the_key_of_readers_whatever_else_they_may(on_s3):
     assert config["defaults"] == {**shown, "client.region": "us-east-1"}
 
 
-def test_metadata_elsewhere_gets_a_key_too(on_s3):
+def test_metadata_elsewhere_gets_key_too(on_s3):
     client, _ = on_s3
     loaded = client.of(token_of("admin")).ask("GET", f"{DB}/tables/pub_h", headers=VENDED).json
     assert {each["prefix"] for each in loaded["storage-credentials"]} == {
@@ -99,7 +99,7 @@ def test_clients_without_request_or_grant_get_no_credentials(on_s3, audit_lines)
     assert [line.get("token") for line in lines] == [None] * 6
 
 
-def test_no_secret_is_in_a_log_a_number_or_an_error_of(on_s3, caplog):
+def test_logs_metrics_and_errors_hold_no_secret(on_s3, caplog):
     client, _ = on_s3
     caplog.set_level(logging.DEBUG)
     analyst = client.of(token_of("analyst"))
@@ -122,7 +122,7 @@ def test_no_secret_is_in_a_log_a_number_or_an_error_of(on_s3, caplog):
     assert 'operation="icebergLoadTable",status="403"' in answers[-1].body.decode()
 
 
-def test_a_wrong_file_of_tokens_gives_none(on_s3, files):
+def test_invalid_token_file_gives_no_token(on_s3, files):
     client, _ = on_s3
     text = files["data_tokens"].read_text()
     try:

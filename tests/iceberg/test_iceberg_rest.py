@@ -118,7 +118,7 @@ def test_table_has_its_metadata_as_stored(admin, warehouse):
     assert head(admin, f"{DB}/tables/pub_a") == 204
 
 
-def test_a_new_commit_is_seen_by_the_next_request(admin, warehouse, name):
+def test_new_commit_is_seen_by_next_request(admin, warehouse, name):
     table = open_catalog(warehouse).create_table(f"db.{name}", Schema.of(COLUMNS, options=ICEBERG))
     for number in (1, 2):
         table.append(rows(number))
@@ -145,7 +145,7 @@ def test_table_that_is_behind_is_marked(admin, warehouse, name):
         ("pub_new", "its next commit adds it"),
     ],
 )
-def test_table_without_metadata_names_the_way_out(admin, table, message):
+def test_table_without_metadata_names_way_out(admin, table, message):
     answer = admin.get(f"{DB}/tables/{table}")
     assert error_of(answer) == (404, "NoSuchIcebergTableException")
     assert message in answer.json["error"]["message"]
@@ -163,7 +163,7 @@ def test_other_names_are_no_tables(admin, path):
     assert error_of(answer) == (404, "NoSuchTableException")
 
 
-def test_a_view_is_named_as_one(admin):
+def test_view_is_reported_as_view(admin):
     view = {"identifier": {"database": "db", "object": "pub_v"}, "schema": {"query": "1"}}
     assert admin.post("databases/db/views", view).status == 200
     answer = admin.get(f"{DB}/tables/pub_v")
@@ -206,7 +206,7 @@ def test_lists_have_pages_on_request(admin, warehouse):
 # Grants
 
 
-def test_lists_hold_the_visible_names(guarded):
+def test_lists_hold_visible_names(guarded):
     for principal in ("analyst", "clerk", "lister"):
         client = guarded.of(token_of(principal))
         assert client.get("/iceberg/v1/namespaces").json["namespaces"] == [["db"]]
@@ -224,7 +224,7 @@ def test_lists_hold_the_visible_names(guarded):
      ("POST", "/metrics"), ("POST", "/plan"), ("POST", "/tasks"), ("POST", "/sign"),
      ("POST", "/unregister")],
 )  # fmt: skip
-def test_existence_of_a_table_is_hidden(guarded, principal, method, path):
+def test_existence_of_table_is_hidden(guarded, principal, method, path):
     asker = guarded.of(token_of(principal))
     answers = [
         asker.ask(method, f"/iceberg/v1/namespaces/{database}/tables/{table}{path}",
@@ -240,7 +240,7 @@ def test_existence_of_a_table_is_hidden(guarded, principal, method, path):
 
 
 @pytest.mark.parametrize("principal", ["blind", "stranger"])
-def test_nor_whether_a_database_does(guarded, principal):
+def test_existence_of_database_is_hidden(guarded, principal):
     asker = guarded.of(token_of(principal))
     for method, path in (
         *(("GET", ""), ("HEAD", ""), ("GET", "/tables"), ("DELETE", "")),
@@ -267,7 +267,7 @@ def test_clients_without_token_get_no_answer(guarded, authorization, path):
     assert error_of(answer) == expected
 
 
-def test_oauth_is_refused_in_its_own_form_and_its_secret_is_nowhere(guarded, caplog):
+def test_oauth_is_refused_without_showing_secret(guarded, caplog):
     caplog.set_level(logging.DEBUG)
     body = b"grant_type=client_credentials&client_id=me&client_secret=so-secret&scope=catalog"
     answer = guarded.ask("POST", "/iceberg/v1/oauth/tokens", body)
@@ -288,7 +288,7 @@ def test_oauth_is_refused_in_its_own_form_and_its_secret_is_nowhere(guarded, cap
      ("POST", "tables/rename"), ("POST", "transactions/commit"), ("POST", "namespaces/db/views"),
      ("DELETE", "namespaces/db/views/v"), ("POST", "views/rename")],
 )  # fmt: skip
-def test_changes_are_refused_with_the_reason_and_leave_a_line(admin, audit_lines, method, path):
+def test_refused_changes_name_reason_and_are_logged(admin, audit_lines, method, path):
     answer = admin.ask(method, f"/iceberg/v1/{path}", b"{}" if method == "POST" else None)
     assert error_of(answer) == (501, "UnsupportedOperationException")
     message = answer.json["error"]["message"]
@@ -315,14 +315,14 @@ def test_unknown_endpoint_is_refused(admin):
      "pub_a%3Fx", "x" * 3000],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["db/tables/{}", "{}/tables/pub_a", "{}", "{}/tables"])
-def test_no_name_leads_elsewhere(guarded, admin, name, place):
+def test_names_do_not_traverse(guarded, admin, name, place):
     path = "/iceberg/v1/namespaces/" + place.format(name)
     for client in (admin, guarded.of(token_of("analyst"))):
         for method in ("GET", "HEAD"):
             assert client.ask(method, path, headers=VENDED).status in (400, 403, 404, 405)
 
 
-def test_a_namespace_of_many_levels_gives_no_rights(guarded):
+def test_namespace_of_many_levels_gives_no_rights(guarded):
     """Grants are globs; `db*` of a principal must not cover a database of another grant."""
     stranger = guarded.of(token_of("stranger"))
     for namespace in ("other%1Fdb", "db%1Fother", "other%1F..%1Fdb", "other%2Fdb"):
@@ -330,7 +330,7 @@ def test_a_namespace_of_many_levels_gives_no_rights(guarded):
         assert stranger.get(path).status in (400, 403, 404)
 
 
-def test_a_hint_that_leads_elsewhere_is_not_followed(admin, warehouse, name):
+def test_hint_that_leads_elsewhere_is_not_followed(admin, warehouse, name):
     catalog = open_catalog(warehouse)
     table = new_table(catalog, {"id": "INT"}, name=f"db.{name}", options=ICEBERG)
     table.append(pa.table({"id": pa.array([1], pa.int32())}))
@@ -380,7 +380,7 @@ def change(client, method, path, body=None):
     assert answer.status == 200, answer.body
 
 
-def test_a_commit_over_rest_is_seen(admin, warehouse, name):
+def test_commit_over_rest_is_seen(admin, warehouse, name):
     uri = f"http://127.0.0.1:{admin.port}"
     remote = open_catalog(metastore="rest", uri=uri, token=token_of("admin"))
     for storage in (ICEBERG, IN_CATALOG):
@@ -394,7 +394,7 @@ def test_a_commit_over_rest_is_seen(admin, warehouse, name):
     assert not Path(warehouse, "iceberg", "db", name).exists()
 
 
-def test_changes_of_other_clients_are_followed_by_the_server(admin, warehouse, name):
+def test_changes_of_other_clients_are_followed_by_server(admin, warehouse, name):
     """Those that write no Iceberg metadata ask for the same requests."""
     table = new_table(open_catalog(warehouse), COLUMNS, name=f"db.{name}", options=ICEBERG)
     for number in (1, 2):
@@ -416,7 +416,7 @@ def test_changes_of_other_clients_are_followed_by_the_server(admin, warehouse, n
     change(admin, "DELETE", f"/{name}")
 
 
-def test_metadata_in_a_folder_of_the_catalog_is_deleted_with_its_table(admin, warehouse, name):
+def test_metadata_in_folder_of_catalog_is_deleted_with_its_table(admin, warehouse, name):
     catalog = open_catalog(warehouse)
     schema = Schema.of(COLUMNS, options=IN_CATALOG)
     catalog.create_table(f"db.{name}", schema).append(rows(1))
@@ -431,7 +431,7 @@ def test_metadata_in_a_folder_of_the_catalog_is_deleted_with_its_table(admin, wa
 
 
 @pytest.mark.parametrize("by", ["us", "Java"])
-def test_metadata_of_a_dropped_table_is_not_that_of_the_next_one(admin, warehouse, name, by):
+def test_metadata_of_dropped_table_is_not_that_of_next_one(admin, warehouse, name, by):
     """In a folder of the catalog it outlives the table, and another may have made the next one."""
     catalog = open_catalog(warehouse)
     schema = Schema.of(COLUMNS, options=IN_CATALOG)

@@ -61,7 +61,7 @@ def _passing_ids(values: list[Any], name: str, number: int) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", PARTITIONS)
-def test_partitions_of_every_type_pass_the_filters_of_pyiceberg(tmp_path, iceberg, kind):
+def test_partitions_of_every_type_pass_filters_of_pyiceberg(tmp_path, iceberg, kind):
     catalog = open_catalog(str(tmp_path))
     catalog.create_database("db")
     columns, values = {"id": "BIGINT", "p": kind}, [*PARTITIONS[kind], None]

@@ -119,7 +119,7 @@ def test_columns_are_known_by_their_ids(tmp_path, iceberg):
     assert first.to_pylist() == [{"a": 1, "b": "x", "c": 0.5, "d": Decimal("1.25")}]
 
 
-def test_switched_on_later_the_whole_state_is_written_once(tmp_path, iceberg):
+def test_late_activation_writes_whole_state_once(tmp_path, iceberg):
     columns = {"id": "BIGINT", "v": "STRING"}
     table = _catalog(tmp_path).create_table("db.t", Schema.of(columns))
     for n in range(3):
@@ -156,7 +156,7 @@ def test_partitions_of_any_text_are_found(tmp_path, iceberg, partition):
 
 
 @pytest.mark.parametrize("option", ["data-file.path-directory", "data-file.external-paths"])
-def test_files_are_at_the_place_of_an_option(tmp_path, iceberg, option):
+def test_files_are_at_place_of_option(tmp_path, iceberg, option):
     columns = {"id": "BIGINT", "p": "STRING"}
     options = {option: "data"}
     if option == "data-file.external-paths":

@@ -66,7 +66,7 @@ def emit(home: Path, warehouse: str) -> None:
             dg.materialize([asset], resources={"paimon": paimon}, instance=instance)
 
 
-def test_names_join_with_paimons_own(tmp_path: Path) -> None:
+def test_lineage_names_equal_paimon(tmp_path: Path) -> None:
     warehouse, log = f"file:{tmp_path}/warehouse", tmp_path / "events.jsonl"
     program = (
         "import sys, pathlib\n"

@@ -47,7 +47,7 @@ def _create_by(peer: Oracle, table: str, case: TableCase) -> None:
 
 
 @pytest.mark.parametrize("case", [*CASES, *PADDED_CASES], ids=str)
-def test_they_read_our_tables(
+def test_peers_read_our_tables(
     case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
 ) -> None:
     table = f"ours_for_{peer_name.replace('-', '_')}.{case.name}"
@@ -61,7 +61,7 @@ def test_they_read_our_tables(
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_we_read_their_tables(
+def test_tables_of_peers_are_read(
     case: TableCase, peer: Oracle, peer_name: str, shared_warehouse: Path
 ) -> None:
     if peer_name in case.not_created_by:
@@ -104,7 +104,7 @@ def test_writers_take_turns_on_one_table(
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("padding", ["", "row-kind-flag"])
-def test_they_take_no_kept_delete_for_a_row(
+def test_peers_read_no_kept_delete_as_row(
     padding: str, file_format: str, peer: Oracle, peer_name: str, shared_warehouse: Path
 ) -> None:
     columns = {"id": "INT NOT NULL", "kind": "STRING", "t": "INT", "text": "STRING"}

@@ -58,7 +58,7 @@ def plain(table: pa.Table) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("way", ["paimon_asset", "io_manager"])
 @pytest.mark.parametrize("kind", SCHEMAS)
-def test_the_snapshot_before_stays_current_for_everybody(
+def test_rejected_batch_keeps_previous_snapshot_for_peers(
     kind: str, way: str, shared_warehouse: Path, pypaimon: Oracle, rust: Oracle
 ) -> None:
     table = f"refused.{kind}_{way}"

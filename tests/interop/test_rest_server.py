@@ -26,7 +26,7 @@ def server(tmp_path_factory):
     [BEARER, signed_by("default"), signed_by("openapi")],
     ids=["bearer", "default", "openapi"],
 )
-def test_pypaimon_walks_through(server, options, request):
+def test_pypaimon_completes_rest_scenario(server, options, request):
     database = f"py_{request.node.callspec.id}"
     command = [str(peer_python()), "-m", "tests.interop.peers.pypaimon_rest"]
     seen = server.walk(command, database, options)
@@ -53,7 +53,7 @@ def test_pypaimon_walks_through(server, options, request):
     }
 
 
-def test_rust_walks_through_and_leaves_a_table_to_us(server):
+def test_rust_completes_rest_scenario(server):
     command = [str(peer_python()), "-m", "tests.interop.peers.rust_rest"]
     seen = server.walk(command, "rust", BEARER)
     assert seen == {
@@ -77,7 +77,7 @@ def test_foreign_clients_are_refused(server):
         server.walk(command, "nobody", {**BEARER, "token": "another"})
 
 
-def test_pypaimons_catalog_of_the_file_system_stumbles_over_nothing(server, tmp_path):
+def test_pypaimon_reads_server_tables_on_file_system(server, tmp_path):
     """The server's files beside tables are no table of theirs, and are deleted when they drop."""
     client = RestClient(int(server.uri.rsplit(":", 1)[1])).of(TOKEN)
     assert client.post("databases", {"name": "mixed", "options": {"a": "b"}}).status == 200

@@ -23,7 +23,7 @@ def of_peer(oracle, table, names=NAMES):
 
 
 @pytest.mark.parametrize("options", [TRACKED, EVOLVING], ids=["tracked", "evolving"])
-def test_both_append_and_ids_go_on(options, pypaimon: Oracle, ours: OurSide):
+def test_both_append_and_row_ids_continue(options, pypaimon: Oracle, ours: OurSide):
     name = f"python_ids.appended_{len(options)}"
     table = ours.create(name, Schema.of(COLUMNS, options=options))
     write(table, (1, "a"), (2, "b"))
@@ -95,7 +95,7 @@ def test_both_delete_rows_of_evolving_tables(pypaimon: Oracle, ours: OurSide):
     same([0])
 
 
-def test_a_table_of_pypaimon_gets_row_ids(pypaimon: Oracle, ours: OurSide):
+def test_table_of_pypaimon_gets_row_ids(pypaimon: Oracle, ours: OurSide):
     name = "python_ids.enabled"
     pypaimon.call("create", table=name, columns={**COLUMNS, "n": "INT"}, primary_keys=[],
                   partition_keys=[], options={})  # fmt: skip
@@ -132,7 +132,7 @@ def test_a_table_of_pypaimon_gets_row_ids(pypaimon: Oracle, ours: OurSide):
     assert of_peer(pypaimon, name, names) == sorted(found)
 
 
-def test_both_write_columns_of_the_same_rows(pypaimon: Oracle, ours: OurSide):
+def test_both_write_columns_of_same_rows(pypaimon: Oracle, ours: OurSide):
     name = "python_ids.columns"
     table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))
     names = ["k", "v", "n", "_ROW_ID"]

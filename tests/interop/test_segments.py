@@ -53,7 +53,7 @@ def test_pypaimon_reads_imported_segments(
     assert states(tmp_path) == before
 
 
-def test_pypaimon_still_reads_after_a_segment_is_deleted(
+def test_pypaimon_still_reads_after_segment_is_deleted(
     pypaimon: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
     table = new_table(shared_warehouse, {"v": "INT", "s": "STRING"}, name="segments.deleted")

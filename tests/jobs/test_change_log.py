@@ -42,14 +42,14 @@ def files(changes: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> list[P
     return paths
 
 
-def test_the_key_is_unique_in_the_source():
+def test_key_is_unique_in_source():
     source = read_flights()
     assert len(source) == 336_776
     assert not source.duplicated(KEY).any()
     assert int(source["dep_time"].isna().sum()) == 8_255
 
 
-def test_a_flight_that_departed_has_five_changes_and_a_cancelled_one_two(flights, changes):
+def test_departed_flight_has_five_changes_and_cancelled_two(flights, changes):
     went = int(flights["dep_time"].notna().sum())
     assert changes.num_rows == 5 * went + 2 * (len(flights) - went)
     assert changes.schema.equals(CHANGE_SCHEMA)
@@ -59,7 +59,7 @@ def test_a_flight_that_departed_has_five_changes_and_a_cancelled_one_two(flights
     assert kinds == {"+I": len(flights), "-U": 2 * went, "+U": 2 * went, "-D": len(flights) - went}
 
 
-def test_only_the_two_halves_of_one_update_share_a_second(changes):
+def test_only_halves_of_update_share_second(changes):
     frame = changes.to_pandas()
     frame["adds"] = frame["op"].isin(["+I", "+U"])
     assert not frame.duplicated([*KEY, "op_time", "adds"]).any()
@@ -70,7 +70,7 @@ def test_operation_times_are_whole_seconds(changes):
     assert not np.any(changes["op_time"].cast(pa.int64()).to_numpy() % 1_000)
 
 
-def test_the_log_is_out_of_order_within_keys_and_across_files(changes, files):
+def test_log_is_out_of_order_within_keys_and_across_files(changes, files):
     frame = changes.to_pandas()
     earlier = frame.groupby(KEY)["op_time"].cummax() > frame["op_time"]
     assert earlier.any()
@@ -78,11 +78,11 @@ def test_the_log_is_out_of_order_within_keys_and_across_files(changes, files):
     assert firsts != sorted(firsts)
 
 
-def test_the_log_is_the_same_every_time(flights, changes):
+def test_change_log_is_deterministic(flights, changes):
     assert derive_changes(flights).equals(changes)
 
 
-def test_the_files_hold_every_change_once(changes, files):
+def test_files_hold_every_change_once(changes, files):
     read = pa.concat_tables([pq.read_table(path) for path in files])
     order = [*KEY, "op_time", "op"]
     read, wanted = (
@@ -92,13 +92,13 @@ def test_the_files_hold_every_change_once(changes, files):
     assert read.equals(wanted)
 
 
-def test_padding_keeps_every_flight_that_departed_and_no_padding_loses_some(files):
+def test_padding_keeps_departed_flights(files):
     expected = len(expected_flights(EVERY))
     assert with_padding(files) == expected
     assert without_padding(files) < expected
 
 
-def test_the_last_change_of_every_flight_is_the_expected_row(changes):
+def test_last_change_of_flight_is_expected_row(changes):
     frame = changes.to_pandas()
     frame["adds"] = frame["op"].isin(["+I", "+U"])
     last = frame.sort_values([*KEY, "op_time", "adds"]).drop_duplicates(KEY, keep="last")
@@ -107,7 +107,7 @@ def test_the_last_change_of_every_flight_is_the_expected_row(changes):
 
 
 @pytest.mark.parametrize("every", [EVERY, pytest.param(1, marks=pytest.mark.hunt_only)])
-def test_flights_whose_times_have_microseconds_are_the_same(every, tmp_path):
+def test_flights_with_microseconds_are_same(every, tmp_path):
     """`row-kind-flag` alone orders TIMESTAMP(6), a change log's own type, as it does seconds."""
     columns = {field.name: str(field.type) for field in FLIGHTS.fields}
     schema = Schema.of(
@@ -127,5 +127,5 @@ def test_flights_whose_times_have_microseconds_are_the_same(every, tmp_path):
     assert every > 1 or found.num_rows == 328_521
 
 
-def test_the_whole_year_has_the_counts_the_demo_promises():
+def test_year_has_documented_counts():
     assert len(expected_flights()) == 328_521

@@ -31,9 +31,9 @@ def test_one_wrong_value_is_found_and_named(changes, told):
     assert told in str(difference(table(**changes), WANTED, ["id"]))
 
 
-def test_a_missing_row_is_found():
+def test_missing_row_is_found():
     assert difference(table().slice(1), WANTED, ["id"]) == "2 rows instead of 3"
 
 
-def test_a_missing_column_is_found():
+def test_missing_column_is_found():
     assert "text" in str(difference(table().drop_columns("text"), WANTED, ["id"]))

@@ -10,7 +10,7 @@ from jobs.demo.landing import change_files, receive_changes, receive_weather
 from paimon_assets.engine.errors import InvalidInputError
 
 
-def test_files_arrive_once_and_a_lost_one_is_restored_unchanged(tmp_path: Path):
+def test_files_land_once_and_lost_one_is_restored(tmp_path: Path):
     received = receive_changes(tmp_path, every=500, files=4)
     assert received == change_files(tmp_path, 4)
     assert receive_changes(tmp_path, every=500, files=4) == []
@@ -28,7 +28,7 @@ def test_files_of_another_scale_are_refused_and_nothing_is_written(tmp_path: Pat
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_the_weather_arrives_in_twelve_files_and_whole(tmp_path: Path):
+def test_weather_lands_in_twelve_files(tmp_path: Path):
     received = receive_weather(tmp_path)
     assert len(received) == 12
     rows = pa.concat_tables([pq.read_table(path) for path in received])

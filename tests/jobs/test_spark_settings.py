@@ -7,7 +7,7 @@ from paimon_assets.assets.resource import PaimonSparkResource, parse_settings
 from paimon_assets.engine.errors import InvalidInputError
 
 
-def test_any_setting_of_spark_is_read_from_the_environment(monkeypatch):
+def test_any_setting_of_spark_is_read_from_environment(monkeypatch):
     monkeypatch.setenv("SPARK_MASTER", "spark://host:7077")
     monkeypatch.setenv("SECRET_OF_TEST", "hunter2")
     monkeypatch.setenv(
@@ -28,11 +28,11 @@ def test_any_setting_of_spark_is_read_from_the_environment(monkeypatch):
 
 
 @pytest.mark.parametrize("text", ["executor.cores=2", "spark.executor.cores", "spark.a=1 , "])
-def test_a_word_that_is_no_setting_is_refused(text):
+def test_invalid_spark_setting_is_refused(text):
     with pytest.raises(InvalidInputError, match="SPARK_SETTINGS has the word") as caught:
         parse_settings(text)
     assert caught.value.kind == "spark-settings"
 
 
-def test_without_any_there_are_none():
+def test_spark_settings_default_to_none():
     assert parse_settings("") == {}

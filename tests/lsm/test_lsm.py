@@ -39,7 +39,7 @@ def rules(amplification, ratio, trigger, **more):
 
 
 @pytest.mark.parametrize(("taken", "output"), [(1, 1), (2, 1), (3, 2), (4, 3), (5, 5)])
-def test_output_level_is_below_the_first_run_not_taken(taken, output):
+def test_output_level_is_below_first_run_not_taken(taken, output):
     runs = [run(level, 1) for level in (0, 0, 1, 3, 4)]
     assert lsm.unit_of(runs, 5, taken, lsm.PickReason.SIZE_RATIO).output_level == output
 
@@ -54,7 +54,7 @@ def test_output_level_is_below_the_first_run_not_taken(taken, output):
         (levels(3, (0, 1), (0, 2), (1, 3), (2, 50)), [1, 2, 3]),
     ],
 )
-def test_pick(given, expected):
+def test_universal_compaction_picks_runs(given, expected):
     assert sizes(rules(25, 1, 3).pick(given)) == expected
 
 
@@ -104,7 +104,7 @@ def picked_by_ratio(universal, held):
     return [sum(sizes(unit)), *held[len(unit.files) :]]
 
 
-def test_more_runs_count_as_alike_off_peak():
+def test_off_peak_hours_raise_size_ratio():
     night = {"compaction.offpeak.start.hour": "22", "compaction.offpeak.end.hour": "5"}
     sizing = {"compaction.offpeak-ratio": "50", "compaction.size-ratio": "10"}
     options = Options({**night, **sizing, "num-sorted-run.compaction-trigger": "3"})
@@ -135,7 +135,7 @@ def test_level_0_is_not_forced_up_by_default():
 @pytest.mark.parametrize(
     ("since_full_ms", "is_due"), [(None, True), (501, False), (1000, False), (1001, True)]
 )
-def test_interval_asks_for_a_full_compaction(since_full_ms, is_due):
+def test_interval_asks_for_full_compaction(since_full_ms, is_due):
     universal = rules(200, 1, 5, interval_ms=1000)
     unit = universal.pick(level_0(5, 100, 200), since_full_ms=since_full_ms)
     assert (sizes(unit), unit and unit.output_level) == (
@@ -147,7 +147,7 @@ def test_interval_asks_for_a_full_compaction(since_full_ms, is_due):
 @pytest.mark.parametrize(
     ("held", "expected"), [((100, 200), [100, 200]), ((500, 500), None), ((500, 1000), None)]
 )
-def test_small_buckets_are_compacted_as_a_whole(held, expected):
+def test_small_buckets_are_compacted_as_whole(held, expected):
     universal = rules(1000, 1, 5, total_size_threshold=1000)
     assert sizes(universal.pick(level_0(5, *held))) == expected
 
@@ -161,12 +161,12 @@ def test_small_buckets_are_compacted_as_a_whole(held, expected):
         ([(0, 100), (0, 300), (0, 300), (4, 500)], [100, 300, 300, 500]),
     ],
 )
-def test_level_below_the_top_may_grow_to_a_threshold(runs, expected):
+def test_level_below_top_may_grow_to_threshold(runs, expected):
     universal = rules(1000, 1, 5, incremental_size_threshold=500)
     assert sizes(universal.pick(levels(5, *runs))) == expected
 
 
-def test_full_takes_everything_but_finished_files():
+def test_full_compaction_skips_finished_files():
     assert sizes(lsm.pick_full(levels(6, (0, 1), (0, 2), (5, 9)))) == [1, 2, 9]
     assert lsm.pick_full(levels(6, (0, 1))).output_level == 5
     assert lsm.pick_full(levels(6, (5, 9))) is None
@@ -231,7 +231,7 @@ BOTH = pytest.mark.parametrize("ordered", [False, True])
 
 
 @BOTH
-def test_file_waits_until_the_rest_is_as_large(ordered):
+def test_file_waits_until_rest_is_as_large(ordered):
     assert pick(ordered, [5, 1, 1, 1, 1]) == []
     assert pick(ordered, [6, 1, 1, 1, 1, 1]) == [[1] * 5]
     assert pick(ordered, [5, 1, 1, 1, 1, 1]) == [[1] * 5 + [5]]
@@ -244,14 +244,14 @@ def test_few_files_that_fill_files_do_not_wait(ordered):
     assert pick(ordered, [171 * MEBIBYTE] * 3) == [[171 * MEBIBYTE] * 3]
 
 
-def test_both_sides_of_a_large_file_are_looked_at():
+def test_both_sides_of_large_file_are_compacted():
     assert pick(True, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5, [2] * 5]
     assert pick(False, [1, 1, 1, 1, 1, 90, 2, 2, 2, 2, 2]) == [[1] * 5 + [2] * 5]
 
 
 @BOTH
 @pytest.mark.parametrize("a_day", [1, 7])
-def test_a_log_costs_the_logarithm_of_its_length(ordered, a_day):
+def test_append_costs_logarithmic_rewrites(ordered, a_day):
     """A day's files, and a compaction every night; all rows stay below the limit of small files."""
     log, rewritten = [], 0
     costs = {}
@@ -300,11 +300,11 @@ def test_small_files_join_sections_beside_them():
     ("deletes", "output", "expected"),
     [(0, 5, ([], ["a"])), (1, 5, ([["a"]], [])), (None, 5, ([["a"]], [])), (1, 4, ([], ["a"]))],
 )
-def test_deletes_do_not_move_to_the_top(deletes, output, expected):
+def test_deletes_do_not_move_to_top(deletes, output, expected):
     assert steps_of([[[file("a", 500, deletes=deletes)]]], output_level=output) == expected
 
 
-def test_files_that_lie_where_they_should_stay_unless_rows_of_them_are_marked():
+def test_well_placed_files_are_kept_unless_rows_are_marked():
     there = [[[file("a", 500, level=5)]]]
     assert steps_of(there) == ([], [])
     assert steps_of(there, to_rewrite={"a"}) == ([["a"]], [])
@@ -322,18 +322,18 @@ def names(groups):
     return [[f.file_name for f in group] for group in groups]
 
 
-def test_small_files_fill_bins_of_twice_the_target():
+def test_small_files_fill_bins_of_twice_target():
     files = [file("d", 90), file("a", 60), file("c", 80), file("b", 60), file("e", 5)]
     assert names(RULES.in_any_order(files, lambda _: None)) == [["e", "a", "b", "c"]]
 
 
-def test_remaining_files_need_the_minimum_number():
+def test_remaining_files_need_minimum_number():
     files = [file(name) for name in "abc"]
     assert names(RULES.in_any_order(files, lambda _: None)) == [["a", "b", "c"]]
     assert RULES.in_any_order(files[:2], lambda _: None) == []
 
 
-def test_files_of_a_group_stay_together_whatever_their_number():
+def test_files_of_group_stay_together():
     files = [file("a"), file("b"), file("c", 20)]
     groups = {"a": 1, "c": 1}
     assert names(RULES.in_any_order(files, lambda f: groups.get(f.file_name))) == [["a", "c"]]
@@ -367,7 +367,7 @@ def depth(items):
 
 
 @given(ranges)
-def test_nothing_is_lost_or_doubled(items):
+def test_sections_have_each_file_once(items):
     found = [i for section in lsm.interval_partition(items, keys) for run in section for i in run]
     assert sorted(found) == sorted(items)
 
@@ -382,13 +382,13 @@ def test_sections_share_no_key(items):
 
 
 @given(ranges)
-def test_files_of_a_run_share_no_key_and_are_in_order(items):
+def test_files_of_run_share_no_key_and_are_in_order(items):
     for section in lsm.interval_partition(items, keys):
         for run in section:
             assert all(a[1] < b[0] for a, b in pairwise(run))
 
 
 @given(ranges)
-def test_as_few_runs_are_used_as_the_deepest_key_allows(items):
+def test_runs_are_as_few_as_deepest_key_allows(items):
     for section in lsm.interval_partition(items, keys):
         assert len(section) == depth([i for run in section for i in run])

@@ -187,7 +187,7 @@ def test_too_long_names_are_400(client, name):
     assert client.delete("databases/db/tables/short").status == 200
 
 
-def test_table_with_a_long_name_is_dropped(client, name):
+def test_table_with_long_name_is_dropped(client, name):
     long = (name + "x" * 250)[:250]
     created(client, long)
     assert client.delete(f"databases/db/tables/{long}").status == 200

@@ -59,7 +59,7 @@ def test_writers_through_servers_and_beside_them_lose_no_commit(client, second, 
     assert snapshot["recordCount"] == expected
 
 
-def test_one_of_many_commits_of_a_snapshot_id_succeeds(client, second, name):
+def test_one_of_many_commits_of_snapshot_id_succeeds(client, second, name):
     made = rest_tables.created(client, name)
     bodies = [
         rest_tables.commit_body(made, rest_tables.prepared(made, n), baseSnapshotUuid=None)
@@ -89,7 +89,7 @@ def _post_from_eight(clients, path, body_of):
         return [*pool.map(lambda n: clients[n % 2].post(path, body_of(n)).status, range(8))]
 
 
-def test_one_of_many_creators_makes_a_table(client, second, name):
+def test_one_of_many_creators_makes_table(client, second, name):
     body = rest_tables.table_body(name)
     statuses = _post_from_eight((client, second), "databases/db/tables", lambda _: body)
     assert sorted(statuses) == [200] + [409] * 7
@@ -97,7 +97,7 @@ def test_one_of_many_creators_makes_a_table(client, second, name):
     assert len(ids) == 1
 
 
-def test_one_of_many_creators_makes_a_database(client, second, name):
+def test_one_of_many_creators_makes_database(client, second, name):
     statuses = _post_from_eight(
         (client, second), "databases", lambda n: {"name": name, "options": {"by": str(n)}}
     )
@@ -120,7 +120,7 @@ def test_concurrent_schema_changes_are_all_made(client, second, name):
     assert len({field["id"] for field in fields}) == 10
 
 
-def test_commit_of_a_dropped_table_never_reaches_the_recreated_one(client, second, name):
+def test_commit_of_dropped_table_never_reaches_recreated_one(client, second, name):
     path = f"databases/db/tables/{name}"
     seen = []
     for round_ in range(6):
@@ -152,7 +152,7 @@ class Plain:
         raise UnsupportedFeatureError("no conditional put", kind=NO_ATOMIC_PUBLISH)
 
 
-def test_one_server_serialises_commits_for_the_storage(tmp_path):
+def test_one_server_serialises_commits_for_storage(tmp_path):
     storage = SoleWriterFileIO(Plain(LocalFileIO()))
     path = str(tmp_path / "s.db" / "t" / "snapshot" / "snapshot-1")
     with ThreadPoolExecutor(8) as pool:

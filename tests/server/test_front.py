@@ -82,7 +82,7 @@ def test_bodies_are_limited_in_sum(guarded_client, monkeypatch):
 @pytest.mark.parametrize(
     ("token", "path"), [("nothing", "databases"), ("one", "databases/db/tables")]
 )
-def test_body_without_a_grant_is_not_read(guarded_client, audit_lines, token, path):
+def test_body_without_grant_is_not_read(guarded_client, audit_lines, token, path):
     with _connect(guarded_client.port) as raw:
         raw.sendall(
             f"POST /v1/paimon/{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
@@ -159,7 +159,7 @@ def test_silent_connections_make_room(served, monkeypatch):
         assert b" 200 " in busy.recv(10_000)
 
 
-def test_one_client_takes_its_part_of_the_connections(served, monkeypatch):
+def test_one_client_takes_its_part_of_connections(served, monkeypatch):
     monkeypatch.setattr(PunctualProtocol, "most_of_client", 5)
     with serving(ServeSettings(warehouse=served, insecure=True)) as client, ExitStack() as stack:
         head = b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{"
@@ -192,7 +192,7 @@ def test_two_lengths_of_one_body_are_refused(guarded_client, head):
     assert b" 400 " in answer
 
 
-def test_rejected_client_leaves_a_line(guarded_client, caplog):
+def test_rejected_client_leaves_line(guarded_client, caplog):
     caplog.set_level(logging.INFO)
     assert guarded_client.of("nobody").get("databases").status == 401
     assert guarded_client.post("databases", {}).status == 401
@@ -249,7 +249,7 @@ def test_unreadable_file_of_principals_is_ignored_and_logged_once(
     assert len([each for each in caplog.records if each.levelno >= logging.ERROR]) == 3
 
 
-def test_change_refused_by_a_read_only_server_leaves_an_audit_line(served, principals, audit_lines):
+def test_change_refused_by_read_only_server_leaves_audit_line(served, principals, audit_lines):
     settings = ServeSettings(warehouse=served, principals=principals, read_only=True)
     with serving(settings) as client:
         assert client.of("one").delete("databases/db").status == 403

@@ -216,7 +216,7 @@ def test_external_table_has_no_data_token(settings, tmp_path, monkeypatch):
         assert token(client, "admin", "pub_out").status == 501
 
 
-def test_audit_line_names_the_receiver_and_no_key(guarded_client, caplog):
+def test_audit_line_names_receiver_and_no_key(guarded_client, caplog):
     caplog.set_level(logging.DEBUG)
     answers = [token(guarded_client, "analyst"), token(guarded_client, "analyst", "secret_a")]
     assert guarded_client.of("analyst").get("databases").status == 200
@@ -247,7 +247,7 @@ def test_audit_line_names_the_receiver_and_no_key(guarded_client, caplog):
         ('[select]\n"s3.secret-key" = { secret-file = "own", x = 1 }', "is a text"),
     ],
 )
-def test_server_with_an_invalid_file_of_tokens_does_not_start(settings, tmp_path, text, message):
+def test_server_with_invalid_file_of_tokens_does_not_start(settings, tmp_path, text, message):
     path = tmp_path / "tokens.toml"
     path.write_text(text)
     (tmp_path / "own").write_text("servers-own-secret")

@@ -340,7 +340,7 @@ def test_every_request_that_changes_something_is_killed():
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("kind", CHANGES)
-def test_server_killed_at_any_call_leaves_a_change_whole(kind, client, served, outside):
+def test_server_killed_at_any_call_leaves_change_whole(kind, client, served, outside):
     change, context = CHANGES[kind], fork_server()
     later = itertools.count(1 + [*CHANGES].index(kind) % STRIDE, STRIDE)
     for steps in itertools.chain([0], later):
@@ -414,7 +414,7 @@ def forgetful(storage, tmp_path):
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
 @pytest.mark.parametrize("blind", [True, False], ids=["blind", "seeing"])
-def test_commit_without_an_answer_is_made_by_a_retry(forgetful, storage, name, done, blind):
+def test_commit_without_answer_is_made_by_retry(forgetful, storage, name, done, blind):
     made = rest_tables.created(forgetful, name)
     body = rest_tables.commit_body(made, rest_tables.prepared(made, 1), baseSnapshotUuid=None)
     path = f"databases/db/tables/{name}/commit"
@@ -430,7 +430,7 @@ def test_commit_without_an_answer_is_made_by_a_retry(forgetful, storage, name, d
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-def test_view_without_an_answer_is_made_once(forgetful, storage, done):
+def test_view_without_answer_is_made_once(forgetful, storage, done):
     view = {"fields": [], "query": "1"}
     body = {"identifier": {"database": "db", "object": "v"}, "schema": view}
     forgetful.post("databases/db/views", {**body, "identifier": {"database": "db", "object": "u"}})

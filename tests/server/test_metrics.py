@@ -59,7 +59,7 @@ def test_answers_are_counted_and_timed_by_operation_and_status(guarded_client):
     assert after["paimon_request_seconds_count", "404", "getDatabase"] >= 1
 
 
-def test_a_principal_sees_the_health_of_its_tables_alone(guarded_client):
+def test_principal_sees_health_of_its_tables_alone(guarded_client):
     everything, one = samples(guarded_client.of(TOKEN)), samples(guarded_client.of(LIMITED))
     assert everything["paimon_table_score", "db", "due"] == 50
     assert one["paimon_table_score", "db", "fine"] == 90

@@ -59,7 +59,7 @@ def test_writers_through_two_servers_lose_nothing(clients, options):
     assert [snapshot.id for snapshot in beside.snapshots()] == list(range(1, WRITES + 1))
 
 
-def test_a_rename_keeps_the_id_and_a_drop_leaves_nothing(clients):
+def test_rename_keeps_id_and_drop_leaves_nothing(clients):
     one, other = clients
     one.post("databases/db/tables", table_body("moved"))
     known = other.get("databases/db/tables/moved").json["id"]
@@ -89,7 +89,7 @@ def without_conditions(options):
         yield through
 
 
-def test_a_store_without_conditional_put_takes_no_commits(without_conditions):
+def test_store_without_conditional_put_takes_no_commits(without_conditions):
     settings = ServeSettings(
         warehouse=f"s3://{BUCKET}/unsafe", storage_options=without_conditions, insecure=True
     )

@@ -79,7 +79,7 @@ def test_folder_of_another_table_is_refused(guarded_client, folder, verb, where)
 @pytest.mark.parametrize("verb", [_create, _register])
 @pytest.mark.parametrize("asker", ["maker", "homeless"])
 @pytest.mark.parametrize("where", ["own/x", "w/b.db/x", "elsewhere", "shared\0/x"])
-def test_folder_without_a_right_is_refused(guarded_client, folder, verb, asker, where):
+def test_folder_without_right_is_refused(guarded_client, folder, verb, asker, where):
     open_catalog(str(folder / "own")).create_database("d")
     answer = verb(guarded_client.of(asker), f"{folder}/{where}")
     assert answer.status == 400, answer.body
@@ -179,7 +179,7 @@ NO_PLACES = {
 
 
 @pytest.mark.parametrize("key", PLACES)
-def test_options_with_paths_without_a_right_are_refused(guarded_client, folder, key):
+def test_options_with_paths_without_right_are_refused(guarded_client, folder, key):
     value = PLACES[key].format(folder / "shared")
     client = guarded_client.of("homeless")
     answer = client.post("databases/a/tables", table_body("mine", "a", options={key: value}))
@@ -212,7 +212,7 @@ def test_options_without_paths_are_accepted(guarded_client):
 
 
 @pytest.mark.parametrize("value", ["file:/elsewhere", "file:{}/w/b.db/x"])
-def test_schema_with_a_foreign_path_takes_no_commit(guarded_client, folder, value):
+def test_schema_with_foreign_path_takes_no_commit(guarded_client, folder, value):
     """A client of the storage can write such a schema beside the server."""
     admin, key = guarded_client.of("admin"), "data-file.external-paths"
     made = created(admin, "inside", "a")
@@ -257,7 +257,7 @@ def test_list_grant_shows_only_names(guarded_client):
     assert admin.get("databases/b").json["options"]["owner"] == "me"
 
 
-def test_dropping_a_database_needs_rights_on_its_tables(guarded_client):
+def test_dropping_database_needs_rights_on_its_tables(guarded_client):
     admin, dropper = guarded_client.of("admin"), guarded_client.of("dropper")
     _create_view(admin)
     assert dropper.delete("databases/b").error == (403, "VIEW", "v")
@@ -292,7 +292,7 @@ def test_list_by_type_writes_nothing(guarded_client, folder):
 @pytest.mark.parametrize(
     "forged", ["../../b.db/kept/schema/schema-0", "../nonces/x", "", "/etc/x", "0" * 36, "x\n"]
 )
-def test_forged_id_in_an_external_folder_is_refused(guarded_client, folder, forged):
+def test_forged_id_in_external_folder_is_refused(guarded_client, folder, forged):
     """A writer of the folder alone could have the server write files of the warehouse."""
     admin, maker = guarded_client.of("admin"), guarded_client.of("maker")
     created(admin, "kept", "b")
@@ -326,7 +326,7 @@ def test_copied_id_moves_no_other_table(guarded_client, folder):
 
 
 @pytest.mark.parametrize("linked", ["", "schema", "snapshot", "manifest", "schema/schema-0"])
-def test_no_link_in_an_external_folder_is_followed(guarded_client, folder, linked):
+def test_no_link_in_external_folder_is_followed(guarded_client, folder, linked):
     """The owner of the folder may replace files after the server has checked it."""
     admin, maker = guarded_client.of("admin"), guarded_client.of("maker")
     kept = created(admin, "kept", "b", partitionKeys=["text"])

@@ -31,7 +31,7 @@ def test_slow_connection_is_closed(client, monkeypatch, sent):
             pass
 
 
-def test_a_body_may_take_longer_than_a_head(client, monkeypatch):
+def test_body_may_take_longer_than_head(client, monkeypatch):
     monkeypatch.setattr(PunctualProtocol, "head_seconds", 0.05)
     head = b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n"
     with (

@@ -113,7 +113,7 @@ EVERY_CALL = [
 
 @pytest.mark.parametrize("token", [BLIND, READER], ids=["blind", "reader"])
 @pytest.mark.parametrize(("method", "path"), EVERY_CALL)
-def test_existence_of_a_table_is_hidden(guarded_client, token, method, path):
+def test_existence_of_table_is_hidden(guarded_client, token, method, path):
     asker = guarded_client.of(token)
     body = b"{}" if method == "POST" else None
     answers = [
@@ -130,7 +130,7 @@ def test_existence_of_a_table_is_hidden(guarded_client, token, method, path):
 
 @pytest.mark.parametrize("kind", ["views", "functions"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_existence_of_a_view_is_hidden(guarded_client, admin, kind, method):
+def test_existence_of_view_is_hidden(guarded_client, admin, kind, method):
     view = {"identifier": {"database": "db", "object": "v"}, "schema": {"fields": [], "query": "1"}}
     admin.post("databases/db/views", view)
     admin.post("databases/db/functions", {"name": "v"})
@@ -148,7 +148,7 @@ def test_hidden_id_is_not_found(guarded_client, admin):
     assert found[0].body.decode().replace(known, unknown) == found[1].body.decode()
 
 
-def test_lists_hold_the_visible_names(guarded_client, admin):
+def test_lists_hold_visible_names(guarded_client, admin):
     reader = guarded_client.of(READER)
     assert reader.get("databases").json["databases"] == ["db"]
     assert reader.get("databases/db/tables").json["tables"] == ["pub_a"]
@@ -175,7 +175,7 @@ def test_grants_allow_only_their_operations(guarded_client):
     assert etl.post("tables/rename", rename_body("db.etl_new", "hidden.x")).status == 403
 
 
-def test_a_commit_needs_the_right_to_update(guarded_client, admin):
+def test_commit_needs_right_to_update(guarded_client, admin):
     table = admin.get("databases/db/tables/pub_a").json
     body = commit_body(table, prepared(table, 1))
     path = "databases/db/tables/pub_a/commit"
@@ -234,7 +234,7 @@ def sign_request(
 
 
 @pytest.mark.parametrize("algorithm", ["default", "openapi"])
-def test_signed_request_is_accepted_and_a_changed_one_refused(guarded_client, algorithm):
+def test_signed_request_is_accepted_and_changed_one_refused(guarded_client, algorithm):
     path, _, headers = sign_request(
         "GET", "databases?maxResults=5&databaseNamePattern=d%25", algorithm=algorithm
     )
@@ -252,7 +252,7 @@ def test_signed_request_is_accepted_and_a_changed_one_refused(guarded_client, al
         assert guarded_client.ask("POST", path, data, headers).status == 401  # a replay
 
 
-def test_replay_of_the_default_algorithm_repeats_no_commit(
+def test_replay_of_default_algorithm_repeats_no_commit(
     guarded_client, admin, served, principals, name
 ):
     """The default algorithm has no nonce: a replay finds the commit made."""
@@ -268,7 +268,7 @@ def test_replay_of_the_default_algorithm_repeats_no_commit(
     assert [snapshot["id"] for snapshot in found] == [1]
 
 
-def test_signed_drop_is_accepted_once_by_all_servers_of_a_warehouse(
+def test_signed_drop_is_accepted_once_by_all_servers_of_warehouse(
     guarded_client, admin, served, principals
 ):
     created(admin, "pub_replayed")
@@ -305,7 +305,7 @@ def test_stale_signature_is_refused(guarded_client, algorithm, minutes):
     assert guarded_client.ask("GET", path, headers=headers).status == 401
 
 
-def test_unknown_key_and_wrong_secret_have_the_same_answer(guarded_client):
+def test_unknown_key_and_wrong_secret_have_same_answer(guarded_client):
     path, _, headers = sign_request("GET", "databases", key="OTHER")
     unknown = guarded_client.ask("GET", path, headers=headers)
     headers["authorization"] = headers["authorization"].replace("OTHER", KEY)[:-4] + "0000"
@@ -313,7 +313,7 @@ def test_unknown_key_and_wrong_secret_have_the_same_answer(guarded_client):
     assert (unknown.status, unknown.body) == (wrong.status, wrong.body) == (401, wrong.body)
 
 
-def test_body_of_a_request_signed_without_one_is_refused(guarded_client):
+def test_body_of_request_signed_without_one_is_refused(guarded_client):
     path, _, headers = sign_request("POST", "databases", None)
     assert guarded_client.ask("POST", path, b'{"name":"sneaked"}', headers).status == 401
 
@@ -344,14 +344,14 @@ def test_hostile_names_of_versions_are_refused(admin, name, kind):
     assert admin.ask(method, f"databases/db/tables/pub_a/{kind}/{name}").status in (400, 404)
 
 
-def test_quoted_slash_is_part_of_a_name(admin):
+def test_quoted_slash_is_part_of_name(admin):
     assert admin.get("databases%2Fdb").status == 404
     assert admin.get("databases/db%2Ftables%2Fpub_a").status == 400
     assert admin.get("databases/db/tables/pub_a%2Fsnapshot").status == 400
     assert admin.get("databases//tables").status == 404
 
 
-def test_a_large_body_is_refused_before_it_is_read(guarded_client, admin):
+def test_large_body_is_refused_before_it_is_read(guarded_client, admin):
     with socket.create_connection(("127.0.0.1", guarded_client.port), timeout=20) as raw:
         raw.sendall(
             b"POST /v1/paimon/databases HTTP/1.1\r\nHost: x\r\n"
@@ -361,7 +361,7 @@ def test_a_large_body_is_refused_before_it_is_read(guarded_client, admin):
         assert b" 413 " in raw.recv(200)
 
 
-def test_a_body_of_unknown_length_is_cut(served, guarded_client, monkeypatch):
+def test_body_of_unknown_length_is_cut(served, guarded_client, monkeypatch):
     monkeypatch.setattr("paimon_assets.server.app.MOST_BYTES", 1000)
     with serving(ServeSettings(warehouse=served, insecure=True)) as client:
         connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=20)
@@ -415,7 +415,7 @@ def test_no_token_is_in_any_log_or_answer(served, principals, caplog):
         assert secret not in shown
 
 
-def test_a_change_leaves_one_audit_line(served, principals, audit_lines):
+def test_change_leaves_one_audit_line(served, principals, audit_lines):
     with serving(ServeSettings(warehouse=served, principals=principals)) as client:
         made = client.of(ADMIN).post("databases", {"name": "audited"})
         refused = client.of(ETL).post("databases", {"name": "audited2"})
@@ -432,7 +432,7 @@ def test_a_change_leaves_one_audit_line(served, principals, audit_lines):
     assert lines[0]["database"] == "audited"
 
 
-def test_names_cannot_forge_an_audit_line(admin, audit_lines):
+def test_names_cannot_forge_audit_line(admin, audit_lines):
     admin.delete('databases/x%0A%7B"principal":"other"%7D')
     [line] = audit_lines()
     assert "\n" not in line
@@ -517,7 +517,7 @@ def check(head, *, clock=None, key="AKSECRET"):
     check_head(head, key, clock=clock or At())
 
 
-def test_the_vectors_of_java():
+def test_vectors_of_java():
     check(post())
     check(dlf())
     check_body(post(), BODY)
@@ -532,7 +532,7 @@ def test_signature_of_another_secret_is_refused(head):
 
 @pytest.mark.parametrize("head", [dlf(), acs()], ids=["default", "openapi"])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_signature_is_accepted_inside_the_window(head, sign):
+def test_signature_is_accepted_inside_window(head, sign):
     check(head, clock=At(sign * WINDOW_MS))
     with pytest.raises(BadSignature, match="seconds off"):
         check(head, clock=At(sign * (WINDOW_MS + 1000)))
@@ -549,7 +549,7 @@ def test_signature_is_accepted_inside_the_window(head, sign):
         {"headers": {**post().headers, "x-dlf-date": "20250306T131145Z"}},
     ],
 )
-def test_change_of_a_signed_part_is_refused(changed):
+def test_change_of_signed_part_is_refused(changed):
     head = post()
     parts = {name: getattr(head, name) for name in ("method", "path", "query", "headers")}
     with pytest.raises(BadSignature, match="another's"):

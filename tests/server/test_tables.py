@@ -28,7 +28,7 @@ def test_created_table_is_shown(client, catalog, name):
     assert client.post(TABLES, table_body(name)).error == (409, "TABLE", name)
 
 
-def test_table_made_on_the_file_system_gets_a_stable_id(client, catalog, name):
+def test_table_made_on_file_system_gets_stable_id(client, catalog, name):
     catalog.create_table(f"db.{name}", Schema.of({"id": "INT"}))
     found = client.get(f"{TABLES}/{name}").json
     assert found["id"] == client.get(f"{TABLES}/{name}").json["id"]
@@ -55,7 +55,7 @@ def test_missing_resource_is_404_by_its_kind(client):
     assert made.error == (404, "DATABASE", "no")
 
 
-def test_branch_is_a_table_and_a_system_table_is_not(client, name):
+def test_branch_is_table_and_system_table_is_not(client, name):
     created(client, name)
     client.post(f"{TABLES}/{name}/branches", {"branch": "b"})
     found = client.get(f"{TABLES}/{name}%24branch_b").json
@@ -84,7 +84,7 @@ def test_schema_changes_are_atomic(client, catalog, name):
     assert catalog.get_table(f"db.{name}").schema.id == 1
 
 
-def test_rename_keeps_the_id(client, catalog, name):
+def test_rename_keeps_id(client, catalog, name):
     found = created(client, name)
     catalog.create_database(f"{name}_db")
     body = rename_body(f"db.{name}", f"{name}_db.new")
@@ -148,7 +148,7 @@ def test_dropped_table_is_missing(client, catalog, name):
     assert not catalog.table_exists(f"db.{name}")
 
 
-def test_a_database_is_dropped_with_its_tables(client, catalog, name):
+def test_database_is_dropped_with_its_tables(client, catalog, name):
     catalog.create_database(name)
     catalog.create_table(f"{name}.t", Schema.of({"id": "INT"}))
     assert client.delete(f"databases/{name}").status == 200
@@ -171,7 +171,7 @@ def test_invalid_schema_is_400(client, name, schema):
     assert client.get(f"{TABLES}/{name}").status == 404
 
 
-def test_body_must_name_the_database_of_the_path(client, name):
+def test_body_must_name_database_of_path(client, name):
     assert client.post("databases/db/tables", table_body(name, "other")).status == 400
 
 
@@ -234,7 +234,7 @@ class TestOutside:
             change = {"action": "setOption", "key": key, "value": str(tmp_path)}
             assert client.post(f"{TABLES}/{name}", {"changes": [change]}).status == 400
 
-    def test_a_folder_without_a_table_is_refused(self, client, name, outside):
+    def test_folder_without_table_is_refused(self, client, name, outside):
         body = {"identifier": {"database": "db", "object": name}, "path": str(outside / "empty")}
         assert client.post("databases/db/register", body).status == 400
 
@@ -253,7 +253,7 @@ def _any_snapshot():
     )
 
 
-def test_orphan_cleaning_keeps_files_of_the_server(client, catalog, name):
+def test_orphan_cleaning_keeps_files_of_server(client, catalog, name):
     found = created(client, name)
     table = catalog.get_table(f"db.{name}")
     write(table, 1)
@@ -274,7 +274,7 @@ def test_orphan_cleaning_keeps_files_of_the_server(client, catalog, name):
     assert ids_of(table) == [1]
 
 
-def test_the_configuration_names_the_prefix(client):
+def test_configuration_names_prefix(client):
     assert client.get("/v1/config?warehouse=any").json == {
         "defaults": {"s3.endpoint": "http://e"},
         "overrides": {"prefix": "paimon", "drop-database.cascade-parameter": "true"},
@@ -308,7 +308,7 @@ def test_database_is_created_altered_and_dropped(client, catalog, name):
     assert client.get(f"databases/{name}").error == (404, "DATABASE", name)
 
 
-def test_only_an_empty_database_is_dropped_on_request(client, catalog, name):
+def test_only_empty_database_is_dropped_on_request(client, catalog, name):
     catalog.create_database(name)
     catalog.create_table(f"{name}.t", Schema.of({"a": "INT"}))
     refused = client.delete(f"databases/{name}?cascade=false")
@@ -321,7 +321,7 @@ def test_only_an_empty_database_is_dropped_on_request(client, catalog, name):
     assert name not in catalog.list_databases()
 
 
-def test_database_made_on_the_file_system_gets_an_id(client, catalog, name):
+def test_database_made_on_file_system_gets_id(client, catalog, name):
     catalog.create_database(name)
     found = client.get(f"databases/{name}").json
     assert (found["options"], found["id"]) == ({}, None)
@@ -354,11 +354,11 @@ def test_database_takes_no_location(client, name):
 
 
 @pytest.mark.parametrize("path", ["/", "/v1", "/v1/other/databases", "nothing", "databases/"])
-def test_an_unknown_path_is_404_with_a_body(client, path):
+def test_unknown_path_is_404_with_body(client, path):
     assert client.get(path).error == (404, None, None)
 
 
-def test_a_wrong_method_is_405(client):
+def test_wrong_method_is_405(client):
     assert client.ask("PUT", "databases").error == (405, None, None)
 
 
@@ -390,7 +390,7 @@ def test_wrong_parameters_are_400(client, query):
     assert client.get(f"databases?{query}").status == 400
 
 
-def test_zero_is_the_default(client):
+def test_zero_is_default(client):
     assert client.get("databases?maxResults=0").status == 200
 
 
@@ -424,7 +424,7 @@ def test_created_view_is_shown(client, name):
     assert client.get("databases/no/views/v").error == (404, "DATABASE", "no")
 
 
-def test_changes_of_a_view_are_atomic(client, name):
+def test_changes_of_view_are_atomic(client, name):
     client.post(VIEWS, view_body(name))
     answer = change_view(
         client,
@@ -452,7 +452,7 @@ def test_changes_of_a_view_are_atomic(client, name):
     assert client.get(f"{VIEWS}/{name}").json["schema"] == expected
 
 
-def test_a_view_and_a_table_share_no_name(client, catalog, name):
+def test_view_and_table_share_no_name(client, catalog, name):
     created(client, name)
     assert client.post(VIEWS, view_body(name)).error == (409, "VIEW", name)
     client.post(VIEWS, view_body(f"{name}_v"))
@@ -484,7 +484,7 @@ def test_lists_are_paged_by_pattern(client, catalog, name, kind):
     assert {"database": database, "object": "ab"} in everywhere
 
 
-def test_a_rename_to_another_database_keeps_the_id(client, catalog, name):
+def test_rename_to_another_database_keeps_id(client, catalog, name):
     catalog.create_database(f"{name}_db")
     client.post(VIEWS, view_body(name))
     known = client.get(f"{VIEWS}/{name}").json["id"]
@@ -534,7 +534,7 @@ def test_function_is_created_altered_and_dropped(client, name):
     assert client.post(FUNCTIONS, {"name": "12"}).status == 400
 
 
-def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog, name):
+def test_views_of_file_system_and_of_server_are_same(client, catalog, name):
     catalog.views.create(f"db.{name}", "SELECT 1", {"a": "INT"}, dialects={"spark": "SELECT 2"})
     assert client.get(f"{VIEWS}/{name}").json["schema"]["dialects"] == {"spark": "SELECT 2"}
     change_view(client, name, {"action": "updateComment", "comment": "by the server"})
@@ -546,7 +546,7 @@ def test_views_of_the_file_system_and_of_the_server_are_the_same(client, catalog
         catalog.views.create(f"db.{name}_t", "SELECT 1", {"a": "INT"})
 
 
-def test_no_table_is_stored_with_a_branch(client, name):
+def test_no_table_is_stored_with_branch(client, name):
     """It would be listed, and neither be read nor dropped: its first schema is on no branch."""
     answer = client.post("databases/db/tables", table_body(name, options={"branch": "b"}))
     assert (answer.status, "table$branch_NAME" in answer.json["message"]) == (400, True)

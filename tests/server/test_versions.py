@@ -27,7 +27,7 @@ def post_commit(client, table, snapshot, **more):
     return client.post(f"{TABLES}/{table['name']}/commit", commit_body(table, snapshot, **more))
 
 
-def test_a_writer_commits_and_reads(client, name):
+def test_writer_commits_and_reads(client, name):
     table, _ = open_posted(client, created(client, name))
     write(table, 1, 2)
     write(table, 3)
@@ -40,7 +40,7 @@ def test_a_writer_commits_and_reads(client, name):
     assert found["lastFileCreationTime"] > 0
 
 
-def test_the_same_snapshot_again_is_true_and_another_false(client, name):
+def test_same_snapshot_again_is_true_and_another_false(client, name):
     table = created(client, name)
     snapshot = prepared(table, 1)
     for _ in range(2):
@@ -119,7 +119,7 @@ def test_members_this_engine_does_not_know_are_kept(client, name):
     assert client.get(f"{TABLES}/{name}/snapshots/1").json["snapshot"] == body["snapshot"]
 
 
-def test_a_branch_has_commits_of_its_own(client, name):
+def test_branch_has_commits_of_its_own(client, name):
     table = created(client, name)
     write(open_posted(client, table)[0], 1)
     client.post(f"{TABLES}/{name}/tags", {"tagName": "t"})
@@ -151,14 +151,14 @@ def test_snapshots_are_listed_newest_first_and_found_by_version(client, name):
     assert client.get(f"{TABLES}/{name}/snapshots/no").error == (404, "SNAPSHOT", "no")
 
 
-def test_a_table_without_snapshots_has_none(client, name):
+def test_table_without_snapshots_has_none(client, name):
     created(client, name)
     assert client.get(f"{TABLES}/{name}/snapshot").error == (404, "SNAPSHOT", "LATEST")
     assert client.get(f"{TABLES}/{name}/snapshots").json == {"snapshots": [], "nextPageToken": None}
     assert client.get(f"{TABLES}/{name}/snapshots/EARLIEST").status == 404
 
 
-def test_a_rollback_undoes_later_snapshots(client, name):
+def test_rollback_undoes_later_snapshots(client, name):
     table, _ = open_posted(client, created(client, name))
     for number in range(4):
         write(table, number)
@@ -176,7 +176,7 @@ def test_a_rollback_undoes_later_snapshots(client, name):
     assert client.post(path, missing).error == (404, "TAG", "no")
 
 
-def test_commit_on_an_undone_base_is_lost(client, name):
+def test_commit_on_undone_base_is_lost(client, name):
     made = created(client, name)
     table, _ = open_posted(client, made)
     write(table, 1)
@@ -190,7 +190,7 @@ def test_commit_on_an_undone_base_is_lost(client, name):
     assert ids_of(table) == [1, 20]
 
 
-def test_a_schema_is_rolled_back_unless_it_is_needed(client, name):
+def test_schema_is_rolled_back_unless_it_is_needed(client, name):
     made = created(client, name)
     add = {"action": "addColumn", "fieldNames": ["c"], "dataType": "INT"}
     client.post(f"{TABLES}/{name}", {"changes": [add]})
@@ -251,7 +251,7 @@ def test_partitions_are_counted_from_manifests(client, name):
     assert [part["spec"] for part in pattern] == [{"text": "x1"}]
 
 
-def test_a_table_without_partition_keys_has_no_partitions(client, name):
+def test_table_without_partition_keys_has_no_partitions(client, name):
     created(client, name)
     assert client.get(f"{TABLES}/{name}/partitions").status == 501
     assert client.post(f"{TABLES}/{name}/partitions/list-by-filter", {"filter": "{}"}).status == 501
@@ -299,7 +299,7 @@ def test_tags_branches_and_consumers(client, name):
     assert client.post(reset, {"consumerId": "../x", "nextSnapshotId": 1}).status == 400
 
 
-def test_a_server_that_only_reads_changes_nothing(served, client, name):
+def test_server_that_only_reads_changes_nothing(served, client, name):
     catalog = open_catalog(served)
     created(client, name)
     write(catalog.get_table(f"db.{name}"), 1)
@@ -314,7 +314,7 @@ def test_a_server_that_only_reads_changes_nothing(served, client, name):
     assert client.get(f"{TABLES}/{name}_3").json["id"] is not None
 
 
-def test_stored_commit_is_the_sent_one(client, name):
+def test_stored_commit_is_sent_one(client, name):
     table = created(client, name)
     snapshot = prepared(table, 1)
     post_commit(client, table, snapshot)

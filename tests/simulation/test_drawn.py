@@ -27,7 +27,7 @@ SEEDS, ROUND = often(160), 20
 
 
 @pytest.mark.parametrize("start", range(0, SEEDS, ROUND))
-def test_no_history_breaks_a_promise(start):
+def test_no_history_breaks_promise(start):
     for seed in range(FIRST + start, FIRST + start + ROUND):
         recorded = []
         try:
@@ -37,7 +37,7 @@ def test_no_history_breaks_a_promise(start):
             raise
 
 
-def test_a_seed_is_the_same_run_again(monkeypatch):
+def test_seed_is_same_run_again(monkeypatch):
     """Many runs of one process fill the cache of manifests."""
     first = _end_of_seed(3)
     monkeypatch.setattr(manifests.SHARED_CACHE, "_held_bytes", 1 << 40)
@@ -47,7 +47,7 @@ def test_a_seed_is_the_same_run_again(monkeypatch):
 
 
 @pytest.mark.hunt_only
-def test_a_seed_is_the_same_run_in_another_process():
+def test_seed_is_same_run_in_another_process():
     """Sets have another order in each process: no request may depend on it."""
     code = "from tests.simulation.test_drawn import _calls_of_seeds; print(_calls_of_seeds())"
     calls = [
@@ -192,7 +192,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_found_once(name):
+def test_named_history_keeps_promises(name):
     replay(NAMED[name])
 
 
@@ -206,7 +206,7 @@ ONE_BY_ONE = [
 
 
 @pytest.mark.parametrize(("kind", "name"), ONE_BY_ONE)
-def test_any_one_call_may_fail(kind, name):
+def test_history_survives_failure_of_any_call(kind, name):
     """Iceberg's readers follow an operation that is tried again after its process died.
 
     Nor do they see files whose upload failed: an object store sends some in the background.

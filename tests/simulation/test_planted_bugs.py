@@ -109,7 +109,7 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_planted_bug_is_found_among_all_interleavings(name, monkeypatch):
+def test_planted_bug_is_found_among_all_interleavings(name, monkeypatch):
     owner, attribute, bug, scripts = EVERY[name]
     monkeypatch.setattr(owner, attribute, bug)
     with pytest.raises((AssertionError, PaimonError)):
@@ -117,7 +117,7 @@ def test_a_planted_bug_is_found_among_all_interleavings(name, monkeypatch):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_planted_bug_is_found_by_chance(name, monkeypatch):
+def test_planted_bug_is_found_by_chance(name, monkeypatch):
     owner, attribute, bug, scripts, kind = DRAWN[name]
     monkeypatch.setattr(owner, attribute, bug)
     with pytest.raises((AssertionError, PaimonError)):

@@ -129,7 +129,7 @@ def test_a_value_that_does_not_parse_names_the_file(spark, tmp_path):
     assert error.details["path"] == paths[1]
 
 
-def test_a_missing_file_is_named(spark, files, tmp_path):
+def test_missing_file_is_named(spark, files, tmp_path):
     with pytest.raises(NotFoundError, match=r"absent\.csv"):
         sources.files_to_dataframe(spark, [str(tmp_path / "absent.csv")], "csv")
     paths = [*files("csv", [1]), str(tmp_path / "absent.csv")]

@@ -33,7 +33,7 @@ def test_child_keeps_its_compiled_modules():
     assert done.stdout == "False\n"
 
 
-def test_a_child_that_does_not_end_is_killed():
+def test_child_that_does_not_end_is_killed():
     child = subprocess.Popen(
         [sys.executable, "-c", STUBBORN], start_new_session=True, stdout=subprocess.PIPE, text=True
     )

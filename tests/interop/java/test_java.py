@@ -42,7 +42,7 @@ def test_java_reads_our_tables(case: TableCase, java: Oracle, shared_warehouse: 
     assert java_rows(java, table, case.schema.fields) == _java_rows(_model(case), case)
 
 
-def test_of_equal_numbers_we_take_the_later_and_java_the_earlier(
+def test_equal_numbers_keep_later_row_here_and_earlier_in_java(
     java: Oracle, shared_warehouse: Path
 ) -> None:
     (case,) = (case for case in PADDED_CASES if case.name == "padded_row_kind")
@@ -69,9 +69,7 @@ def test_we_read_javas_tables(case: TableCase, java: Oracle, shared_warehouse: P
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case in READABLE], ids=str)
-def test_java_appends_to_our_table_and_we_go_on(
-    case: TableCase, java: Oracle, shared_warehouse: Path
-) -> None:
+def test_java_and_we_append_in_turns(case: TableCase, java: Oracle, shared_warehouse: Path) -> None:
     added, table = f"java_added.{case.name}", f"java_appends.{case.name}"
     first, *rest = case.commits
     ours.create(shared_warehouse, added, case.schema)
@@ -93,7 +91,7 @@ def test_java_appends_to_our_table_and_we_go_on(
 
 
 @pytest.mark.parametrize("case", [case for case in READABLE if case.primary_keys], ids=str)
-def test_java_compacts_our_table_and_we_go_on(
+def test_we_continue_after_java_compaction(
     case: TableCase, java: Oracle, shared_warehouse: Path
 ) -> None:
     table = f"java_compacts.{case.name}"

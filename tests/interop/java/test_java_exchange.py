@@ -24,7 +24,7 @@ def _plain(java_rows: list[list[object]]) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("scenario", [s for s in SCENARIOS if s.name in CHOSEN], ids=str)
-def test_plans_are_read_by_the_other(scenario: Scenario, java: Oracle, ours: OurSide) -> None:
+def test_plans_are_exchanged_with_java(scenario: Scenario, java: Oracle, ours: OurSide) -> None:
     name = f"exchange.splits_{scenario.name}"
     table = ours.create(name, scenario.schema)
     for step in scenario.steps[:-1]:
@@ -70,7 +70,7 @@ def test_we_commit_javas_messages(java: Oracle, ours: OurSide) -> None:
     assert _plain(java.call("rows", table=table.name)) == expected
 
 
-def test_we_refuse_javas_messages_that_leave_an_index_beside_the_old_one(
+def test_we_refuse_javas_messages_that_leave_index_beside_old_one(
     java: Oracle, ours: OurSide
 ) -> None:
     table = _create(ours, "javas_dynamic", "-1")

@@ -60,7 +60,7 @@ RAW = bytes([20 * 6])
 """Between the other values, as unsigned bytes; Java's filters compare signed ones."""
 
 
-def test_java_filters_as_we_do(java: Oracle, ours: OurSide) -> None:
+def test_java_filters_same(java: Oracle, ours: OurSide) -> None:
     table = ours.create("filters.found", Schema.of(COLUMNS, options={"bucket": "-1"}))
     ours.do(table.name, Write(ROWS))
     assert len(java.call("rows", table=table.name)) == len(ROWS)
@@ -94,7 +94,7 @@ def test_java_merges_nan_and_zeros_as_we_do(java: Oracle, ours: OurSide) -> None
         assert found == theirs
 
 
-def test_a_char_that_java_filled_up_is_found(java: Oracle, ours: OurSide) -> None:
+def test_padded_char_of_java_is_found(java: Oracle, ours: OurSide) -> None:
     options = {"file.format": "orc"}
     table = ours.create("filters.chars", Schema.of({"id": "INT", "c": "CHAR(5)"}, options=options))
     java.call("put", table=table.name, rows=[[1, "b"], [2, "zz"]])

@@ -17,7 +17,7 @@ SECOND = rows(range(5, 20), "b")
 
 
 @pytest.mark.parametrize("width", ["32", "64"])
-def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, ours: OurSide) -> None:
+def test_we_continue_after_java_deletion_vectors(width: str, java: Oracle, ours: OurSide) -> None:
     options = {"bucket": "-1", **ROLLING, **VECTORS, **(LONG if width == "64" else {})}
     scenario = Scenario(name="marked", primary_keys=(), options=options, steps=())
     theirs = JavaSide(java, ours)
@@ -45,7 +45,7 @@ def test_java_marks_rows_and_we_go_on(width: str, java: Oracle, ours: OurSide) -
 
 
 @pytest.mark.parametrize("turns", ["oj", "jo"])
-def test_both_keep_the_first_row_of_a_key(turns: str, java: Oracle, ours: OurSide) -> None:
+def test_both_keep_first_row_of_key(turns: str, java: Oracle, ours: OurSide) -> None:
     options = {"bucket": "1", "merge-engine": "first-row", "write-only": "true"}
     scenario = Scenario(name="first_row", options=options, steps=())
     sides: dict[str, Side] = {"o": ours, "j": JavaSide(java, ours)}

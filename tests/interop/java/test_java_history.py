@@ -103,7 +103,7 @@ def test_branches_are_read_written_and_forwarded_by_both(
 
 @pytest.mark.parametrize("target", ["snapshot", "tag"])
 @pytest.mark.parametrize("maker", MAKERS)
-def test_both_go_on_after_a_rollback(
+def test_both_continue_after_rollback(
     maker: str, target: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     ours, table = _create(shared_warehouse, f"rollback_{target}_{maker}")
@@ -121,7 +121,7 @@ def test_both_go_on_after_a_rollback(
     assert len(_same(java, table)) == len(wanted) + 15
 
 
-def test_we_read_and_go_on_after_java_expired_snapshots(java: Oracle, ours: OurSide) -> None:
+def test_we_continue_after_java_expiration(java: Oracle, ours: OurSide) -> None:
     options = {**KEYED, "bucket": "2", "changelog-producer": "lookup"}
     table = ours.create(
         "history.expired", Scenario(name="expired", options=options, steps=()).schema
@@ -139,7 +139,7 @@ def test_we_read_and_go_on_after_java_expired_snapshots(java: Oracle, ours: OurS
     assert _same(java, table) == expected
 
 
-def test_a_fallback_branch_has_a_key_of_its_own(java: Oracle, ours: OurSide) -> None:
+def test_fallback_branch_may_have_own_key(java: Oracle, ours: OurSide) -> None:
     columns = {"day": "STRING", "id": "INT", "v": "INT"}
     table = ours.create("history.fallback", Schema.of(columns, partition_keys=["day"]))
     java.call("put", table=table.name, rows=[["a", 7, 70], ["a", 7, 71]])
@@ -169,7 +169,7 @@ ERASED: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("kind", ERASED)
 @pytest.mark.parametrize("history", ["keep", "expire"])
-def test_java_reads_and_writes_after_an_erasure(
+def test_java_reads_and_writes_after_erasure(
     kind: str, history: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     ours = OurSide(shared_warehouse)

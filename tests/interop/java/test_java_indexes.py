@@ -74,7 +74,7 @@ def _java_ids(
 @pytest.mark.parametrize("version", ["1", "2"])
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("writer", ["we", "java"])
-def test_indexes_rule_files_out(
+def test_indexes_prune_files(
     writer: str, place: str, version: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     options = {

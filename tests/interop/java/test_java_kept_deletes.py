@@ -26,7 +26,7 @@ def deletes(ours: OurSide, name: str) -> int:
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
 @pytest.mark.parametrize("writer", ["we", "java"])
-def test_java_takes_no_kept_delete_for_a_row(
+def test_java_takes_no_kept_delete_for_row(
     producer: str, file_format: str, padding: str, writer: str, java: Oracle, ours: OurSide
 ) -> None:
     name = f"kept.{producer}_{file_format}_{writer}_{len(padding)}"
@@ -64,9 +64,7 @@ def test_java_takes_no_kept_delete_for_a_row(
 
 
 @pytest.mark.parametrize("compactor", ["we", "java"])
-def test_a_kept_delete_is_no_row_in_a_changelog(
-    compactor: str, java: Oracle, ours: OurSide
-) -> None:
+def test_kept_delete_is_no_row_in_changelog(compactor: str, java: Oracle, ours: OurSide) -> None:
     name = f"kept.changelog_{compactor}"
     options = {**LOG, "bucket": "1", "changelog-producer": "lookup"}
     table = ours.create(name, Schema.of(COLUMNS, primary_keys=["id"], options=options))

@@ -29,7 +29,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("shape", "buckets", "engine"), CASES, ids=str)
-def test_both_keep_a_row_of_every_key(
+def test_both_keep_row_of_every_key(
     shape: KeyShape, buckets: str, engine: str, java: Oracle, ours: OurSide
 ) -> None:
     name = f"shapes.{shape}_{buckets}_{engine.replace('-', '_')}".replace("+", "_")

@@ -53,7 +53,7 @@ def _create(
 
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_is_read_after_maintenance(
+def test_all_rows_are_read_after_maintenance(
     kind: str, maker: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     sides, table = _create(java, shared_warehouse, f"{kind}_{maker}", KINDS[kind])
@@ -114,7 +114,7 @@ def test_java_reads_our_statistics(java: Oracle, shared_warehouse: Path) -> None
 
 
 @pytest.mark.parametrize("maker", MAKERS)
-def test_each_finds_the_same_orphans(maker: str, java: Oracle, shared_warehouse: Path) -> None:
+def test_each_finds_same_orphans(maker: str, java: Oracle, shared_warehouse: Path) -> None:
     sides, table = _create(java, shared_warehouse, f"orphans_{maker}", KINDS["dynamic"])
     for number, step in enumerate(COMPACTED):
         sides[MAKERS[number % 2]].do(table.name, step)

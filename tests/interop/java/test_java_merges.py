@@ -233,7 +233,7 @@ def inner(value: Any) -> Any:
 
 @pytest.mark.parametrize("kinds", [ADDS, ALL_KINDS], ids=["adding", "retracting"])
 @pytest.mark.parametrize("case", FUNCTIONS)
-def test_java_aggregates_alike(
+def test_java_aggregates_same(
     case: str, kinds: list[str], java: Oracle, shared_warehouse: Path
 ) -> None:
     data_type, draw, settings = FUNCTIONS[case]
@@ -247,7 +247,7 @@ def test_java_aggregates_alike(
 
 
 @pytest.mark.parametrize("case", FUNCTIONS)
-def test_java_aggregates_inside_sequence_groups_alike(
+def test_java_aggregates_sequence_groups_same(
     case: str, java: Oracle, shared_warehouse: Path
 ) -> None:
     data_type, draw, settings = FUNCTIONS[case]
@@ -264,13 +264,13 @@ def test_java_aggregates_inside_sequence_groups_alike(
 
 
 @pytest.mark.parametrize("case", PARTIAL_UPDATES)
-def test_java_updates_parts_alike(case: str, java: Oracle, shared_warehouse: Path) -> None:
+def test_java_partial_updates_same(case: str, java: Oracle, shared_warehouse: Path) -> None:
     options = {"merge-engine": "partial-update", **PARTIAL_UPDATES[case]}
     values = dict.fromkeys("abcestu", ("INT", INTS))
     agree(shared_warehouse, java, f"p_{case.replace(' ', '_')}", values, options, ALL_KINDS)
 
 
-def test_java_removes_aggregated_rows_alike(java: Oracle, shared_warehouse: Path) -> None:
+def test_java_removes_aggregated_rows_same(java: Oracle, shared_warehouse: Path) -> None:
     options = {
         "merge-engine": "aggregation",
         "fields.v.aggregate-function": "sum",

@@ -56,7 +56,7 @@ def _step(draw: random.Random, is_keyed: bool) -> Step:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", TABLES)
-def test_both_read_the_commits_of_both(kind: str, seed: int, java: Oracle, ours: OurSide) -> None:
+def test_both_read_commits_of_both(kind: str, seed: int, java: Oracle, ours: OurSide) -> None:
     is_keyed, options = TABLES[kind]
     scenario = scenarios.Scenario(
         name=kind,

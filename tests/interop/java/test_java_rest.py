@@ -116,7 +116,7 @@ def test_tables_are_made_written_read_changed_and_dropped(catalog, db):
         assert missing.value.kind == "table-not-found"
 
 
-def test_the_server_writes_snapshots_where_they_are_read(catalog, db):
+def test_server_writes_snapshots_into_table_folder(catalog, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
     write(table, [1], "a")
     assert [file.name for file in Path(table.path, "snapshot").glob("snapshot-*")] == ["snapshot-1"]
@@ -167,7 +167,7 @@ def test_tags_branches_and_rollback(catalog, rest, db):
     assert rest.list_branches(Identifier(db, "t")) == []
 
 
-def test_a_commit_whose_answer_is_lost_is_found_and_made_once(catalog, server, db):
+def test_commit_with_lost_answer_is_made_once(catalog, server, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
     server[0].call("lose_answer")
     assert write(table, [1], "a") == 1
@@ -175,7 +175,7 @@ def test_a_commit_whose_answer_is_lost_is_found_and_made_once(catalog, server, d
     assert names(catalog.get_table(f"{db}.t")) == {1: "a"}
 
 
-def test_refused_clients_get_a_reason_and_no_token_is_shown(catalog, server, db):
+def test_refused_clients_get_reason_and_no_token_is_shown(catalog, server, db):
     catalog.create_table(f"{db}.secret", SCHEMA)
     server[0].call("forbid", table=f"{db}.secret")
     with pytest.raises(errors.AccessDeniedError) as forbidden:
@@ -225,7 +225,7 @@ def partitions(rest, db, table):
     return rest._api.list_all(path, bodies.ListPartitionsResponse, "partitions")
 
 
-def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):
+def test_numbers_unknown_to_server_are_refused_by_name(catalog, rest, db):
     catalog.create_table(f"{db}.t", SCHEMA)
     with pytest.raises(errors.UnsupportedFeatureError) as refused:
         partitions(rest, db, "t")
@@ -244,7 +244,7 @@ def test_numbers_unknown_to_the_server_are_refused_by_name(catalog, rest, db):
     assert (partition.spec, partition.record_count) == ({"dt": "x"}, 3)
 
 
-def test_only_an_empty_database_is_dropped_without_cascade(catalog, db):
+def test_only_empty_database_is_dropped_without_cascade(catalog, db):
     catalog.create_database(f"{db}_2")
     catalog.create_table(f"{db}_2.t", SCHEMA)
     with pytest.raises(errors.InvalidInputError, match="'t'"):
@@ -254,7 +254,7 @@ def test_only_an_empty_database_is_dropped_without_cascade(catalog, db):
     assert f"{db}_2" not in catalog.list_databases()
 
 
-def test_the_server_judges_which_columns_are_read(catalog, server, db):
+def test_server_authorises_read_columns(catalog, server, db):
     table = catalog.create_table(f"{db}.t", SCHEMA)
     write(table, [1], "a")
     catalog.alter_table(f"{db}.t", [set_option("query-auth.enabled", "true")])

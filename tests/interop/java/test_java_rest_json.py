@@ -10,7 +10,7 @@ from tests.testkit.oracle import Oracle
 pytestmark = pytest.mark.interop
 
 
-def test_java_writes_the_golden_documents(java: Oracle) -> None:
+def test_java_writes_golden_documents(java: Oracle) -> None:
     lines = (ROOT / "tests" / "golden" / "rest_json.jsonl").read_text().splitlines()
     vectors = [json.loads(line) for line in lines]
     written = [

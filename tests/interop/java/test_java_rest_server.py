@@ -21,7 +21,7 @@ def server(tmp_path_factory):
     [BEARER, signed_by("default"), signed_by("openapi")],
     ids=["bearer", "default", "openapi"],
 )
-def test_java_walks_through(server, options, request):
+def test_java_completes_rest_scenario(server, options, request):
     database = f"java_{request.node.callspec.id}"
     seen = server.walk(java_program("RestWalk"), database, options)
     assert seen == {
@@ -57,7 +57,7 @@ def test_java_walks_through(server, options, request):
     }
 
 
-def test_java_on_the_file_system_stumbles_over_nothing(java, shared_warehouse):
+def test_java_reads_server_tables_on_file_system(java, shared_warehouse):
     """The server's files beside tables are no table, and no orphan, of Java's."""
     with serving(ServeSettings(warehouse=str(shared_warehouse), insecure=True)) as client:
         assert client.post("databases", {"name": "beside", "options": {"a": "b"}}).status == 200

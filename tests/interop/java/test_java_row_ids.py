@@ -20,7 +20,7 @@ def of_java(java: Oracle, table: str):
 
 
 @pytest.mark.parametrize("options", [TRACKED, EVOLVING], ids=["tracked", "evolving"])
-def test_both_append_and_ids_go_on(options, java: Oracle, ours: OurSide):
+def test_both_append_and_row_ids_continue(options, java: Oracle, ours: OurSide):
     name = f"ids.java_{len(options)}"
     table = ours.create(name, Schema.of(COLUMNS, options=options))
     sides: list[Side] = [ours, JavaSide(java, ours)]
@@ -66,7 +66,7 @@ def test_both_compact_and_changed_rows_keep_their_ids(options, java: Oracle, our
     assert same()[1][2] == 8
 
 
-def test_a_table_of_java_gets_row_ids(java: Oracle, ours: OurSide):
+def test_table_of_java_gets_row_ids(java: Oracle, ours: OurSide):
     name = "ids.java_enabled"
     ours.create(name, Schema.of({**COLUMNS, "n": "INT"}))
     javas = JavaSide(java, ours)
@@ -90,7 +90,7 @@ def test_a_table_of_java_gets_row_ids(java: Oracle, ours: OurSide):
     assert same()[17] == (17, "x", 17, 17)
 
 
-def test_both_write_columns_of_the_same_rows(java: Oracle, ours: OurSide):
+def test_both_write_columns_of_same_rows(java: Oracle, ours: OurSide):
     name = "ids.java_columns"
     table = ours.create(name, Schema.of({**COLUMNS, "n": "INT"}, options=EVOLVING))
     javas = JavaSide(java, ours)

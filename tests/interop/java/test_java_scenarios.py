@@ -17,7 +17,7 @@ TURNS = {"we": "o", "java": "j", "we-java": "oj", "java-we": "jo"}
 
 @pytest.mark.parametrize("turns", TURNS.values(), ids=TURNS)
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
-def test_all_read_the_commits_of_all(
+def test_all_read_commits_of_all(
     scenario: Scenario, turns: str, java: Oracle, ours: OurSide
 ) -> None:
     table = f"scenarios.{scenario.name}_{turns}"

@@ -130,7 +130,7 @@ def _schema(table: Table) -> dict[str, Any]:
 
 @pytest.mark.parametrize("is_keyed", [True, False], ids=["key", "append"])
 @pytest.mark.parametrize("case", CHANGES)
-def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, ours: OurSide) -> None:
+def test_schema_changes_are_same(case: str, is_keyed: bool, java: Oracle, ours: OurSide) -> None:
     theirs = JavaSide(java, ours)
     schema = Schema.of(
         COLUMNS,
@@ -164,7 +164,7 @@ def test_both_change_alike(case: str, is_keyed: bool, java: Oracle, ours: OurSid
 
 
 @pytest.mark.parametrize("writer", ["we", "java"])
-def test_defaults_take_the_place_of_nulls(writer: str, java: Oracle, ours: OurSide) -> None:
+def test_defaults_replace_nulls(writer: str, java: Oracle, ours: OurSide) -> None:
     columns = {"k": "INT", "n": "INT", "s": "STRING", "d": "DATE", "t": "DECIMAL(5, 2)"}
     table = ours.create(f"altered.defaults_{writer}", Schema.of(columns))
     defaults = {"n": "7", "s": "none", "d": "2024-02-29", "t": "1.5"}
@@ -181,7 +181,7 @@ def test_defaults_take_the_place_of_nulls(writer: str, java: Oracle, ours: OurSi
 
 @pytest.mark.parametrize("bucket", ["3", "-1"])
 @pytest.mark.parametrize(("new_type", "new_key"), [("BIGINT", int), ("STRING", str)])
-def test_java_continues_with_the_new_key_type_of_a_rescale(
+def test_java_continues_with_new_key_type_of_rescale(
     new_type: str, new_key: Callable[[int], Any], bucket: str, java: Oracle, ours: OurSide
 ) -> None:
     name = f"schemas.retyped_{new_type.lower()}_{bucket.strip('-')}"

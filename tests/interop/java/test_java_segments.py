@@ -109,7 +109,7 @@ def test_javas_expiration_spares_held_files(
         _same(java, table, **{"scan.tag-name": name})
 
 
-def test_java_spares_files_whose_hold_went_with_all_that_named_them(
+def test_java_keeps_files_after_their_hold_expired(
     java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
     ours, table = _import_folder(shared_warehouse, tmp_path, "let_go", ROWS, "parquet")
@@ -136,7 +136,7 @@ def test_java_spares_files_whose_hold_went_with_all_that_named_them(
         assert _same(java, table) == expected
 
 
-def test_we_read_after_java_compacted_around_segments(
+def test_segments_are_read_after_java_compaction(
     java: Oracle, shared_warehouse: Path, tmp_path: Path
 ) -> None:
     ours, table = _import_folder(shared_warehouse, tmp_path, "around", ROWS, "parquet")

@@ -32,7 +32,7 @@ def _rows(start: int) -> tuple[dict[str, Any], ...]:
 
 @pytest.mark.parametrize("is_dense", ["true", "false"])
 @pytest.mark.parametrize("mode", MODES)
-def test_each_prunes_by_the_statistics_of_the_other(
+def test_each_prunes_by_statistics_of_other(
     mode: str, is_dense: str, java: Oracle, ours: OurSide
 ) -> None:
     options = {"bucket": "-1", "metadata.stats-dense-store": is_dense, **MODES[mode]}

@@ -66,7 +66,7 @@ def test_char_in_orc_has_no_blanks_at_its_end(
 
 
 @pytest.mark.parametrize("name", ["orc", "avro", "parquet"])
-def test_bytes_that_became_texts_are_read_after_java_has_rewritten_them(
+def test_bytes_changed_to_texts_are_read_after_java_rewrite(
     name: str, java: Oracle, ours: OurSide
 ) -> None:
     schema = Schema.of(

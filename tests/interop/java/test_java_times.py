@@ -183,7 +183,7 @@ def test_old_orc_timestamps_of_java_in_any_zone_are_read(
     ]
 
 
-def test_nanoseconds_beside_years_far_away_are_kept_or_refused(
+def test_nanoseconds_beside_distant_years_are_kept_or_refused(
     java_in: Callable[[str], Oracle], shared_warehouse: Path
 ) -> None:
     """Statistics of a JVM's zone lie beyond 1677 where the values themselves do not."""
