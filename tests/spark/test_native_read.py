@@ -4,7 +4,6 @@ import datetime as dt
 from decimal import Decimal
 from itertools import cycle
 from pathlib import Path
-from random import Random
 
 import msgspec
 import pyarrow as pa
@@ -30,10 +29,9 @@ from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.behaviour.test_executors import A_ROW, ALL_TYPES, NOTHING
 from tests.testkit import foreign
 from tests.testkit.predicate_truth import truth
-from tests.testkit.retyped_keys import retype, write_on
 from tests.testkit.rows import plain_rows
 from tests.testkit.spark_settings import session_with
-from tests.testkit.tables import arrow, compact, new_table, read, write
+from tests.testkit.tables import new_table, write
 
 INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
 condition = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.condition")
@@ -702,91 +700,3 @@ def test_the_same_rows_pass(spark):
     expected = [sum(truth(question, row) is True for row in rows) for question in questions]
     assert list(counts) == expected
     frame.unpersist()
-
-
-OVERLAPPING: tuple[dict[str, str], ...] = (
-    {},
-    {"sequence.field": "value"},
-    {"ignore-delete": "true"},
-    {"bucket": "-1"},
-    {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"},
-    {"snapshot.time-retained": "1 h", "file.compression": "snappy", "bucket": "3"},
-)
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("keys", [["id"], ["part", "id"]])
-def test_overlapping_files_are_read_by_spark_as_the_engine_merges_them(spark, new_catalog, keys):
-    draw = Random(54)  # noqa: S311
-    for number, options in enumerate(OVERLAPPING):
-        declared = {"bucket": "2", "rowkind.field": "op", "read.batch-size": "5", **options}
-        table = new_table(
-            new_catalog,
-            {**COLUMNS, "op": "STRING"},
-            name=f"db.t{number}",
-            primary_keys=keys,
-            partition_keys=keys[:-1],
-            options=declared,
-        )
-        for commit in range(draw.randint(2, 5)):
-            ids = draw.sample(range(200), 70)
-            ops = [draw.choice(["+I", "+U", "+I", "-D"]) for _ in ids]
-            rows = zip(ids, ops, strict=True)
-            write(
-                table,
-                *(
-                    {"id": n, "part": "ab"[n % 2], "value": draw.choice([None, 1, 2]), "op": op}
-                    for n, op in rows
-                ),
-            )
-            if commit == 1 and draw.random() < 0.5:
-                compact(table)
-            if commit == 2:
-                table = table.alter([RenameColumn(field_names=("value",), new_name="renamed")])
-                table = table.alter([RenameColumn(field_names=("renamed",), new_name="value")])
-        plan, names = table.new_read_builder().plan(), table.schema.field_names
-        expected = plain_rows(table.new_read_builder().to_arrow(), names)
-        assert not native_scans.read_natively(spark, plan.context, plan.splits)[0]
-        runner = EmbeddedExecutor() if number % 2 else executor_module.SparkExecutor(spark)
-        native, left = native_scans.read_natively(spark, plan.context, plan.splits, runner)
-        assert left == []
-        assert plain_rows(native.toArrow(), names) == expected
-        # Twice in a query; now from the bits that are kept.
-        joined = sql.spark_sql(
-            spark,
-            new_catalog,
-            f"SELECT a.* FROM db.t{number} a JOIN db.t{number} b ON a.id = b.id WHERE b.id < 300",
-        )
-        assert plain_rows(joined.toArrow(), names) == expected
-
-
-@pytest.mark.spark
-def test_files_in_the_order_of_another_key_type_are_merged_by_the_engine(spark, new_catalog):
-    columns = {"id": "INT", "v": "STRING"}
-    options = {"bucket": "1"}
-    table = new_table(new_catalog, columns, primary_keys="id", options=options)
-    write(table, *((number, f"old{number}") for number in range(5, 25)))
-    retype(table, "id", "STRING")
-    table = new_catalog.get_table("db.t")
-    write_on(table, arrow(table.schema, *((str(number), f"new{number}") for number in (7, 10, 23))))
-    table = table.refresh()
-    expected = read(table, ["v"])
-    assert len(expected) == 20
-    plan = table.new_read_builder().with_columns(["v"]).plan()
-    native, left = native_scans.read_natively(spark, plan.context, plan.splits, EmbeddedExecutor())
-    assert (native, left) == (None, list(plan.splits))
-    joined = "SELECT a.v FROM db.t a LEFT ANTI JOIN db.t b ON a.v = concat(b.v, 'x')"
-    assert sorted(map(tuple, sql.spark_sql(spark, new_catalog, joined).collect())) == expected
-
-
-@pytest.mark.spark
-def test_files_whose_rows_are_made_of_several_records_are_the_engines(spark, new_catalog):
-    options = {"merge-engine": "partial-update", "bucket": "1"}
-    table = new_table(new_catalog, COLUMNS, *some_rows(), primary_keys="id", options=options)
-    write(table, *some_rows(4))
-    plan = table.new_read_builder().plan()
-    runner = EmbeddedExecutor()
-    assert native_scans.read_natively(spark, plan.context, plan.splits, runner) == (
-        None,
-        list(plan.splits),
-    )

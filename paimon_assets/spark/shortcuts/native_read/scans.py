@@ -17,6 +17,7 @@ values as constants.
 
 import logging
 import threading
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -69,10 +70,12 @@ _listing = threading.Lock()
 _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
-"""Of a read: Spark compares each row with the names of the files, and holds a bit for it."""
+"""Of a read: Spark holds a bit for each row."""
 _masks = SessionCache(16)
 """Bits of overlapping files: at most 64 MB."""
-_BITS = pa.list_(pa.list_(pa.int64()))
+_BITS = pa.list_(pa.int64())
+_NO_FILE = -(2**36)
+"""A number of bits that stays below 0, and within Spark's INT when counted in words."""
 _relations = SessionCache(64)
 """Relations of files. Spark asks the storage for every file, and its class path for every format,
 each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
@@ -108,11 +111,12 @@ def read_natively(
     plain = plain_files.with_plain_footers(context, plain)
     whole = {id(split) for split in plain}
     masked = [s for s in left if id(s) not in whole and plain_files.is_covered(context, s, schemas)]
-    files = [file for split in masked for file in split.data_files]
+    overlapping = [(split, file) for split in masked for file in split.data_files]
     if (
         runner is None
-        or len(files) > _MOST_MASKED_FILES
-        or sum(file.row_count for file in files) > _MOST_MASKED_ROWS
+        or len(overlapping) > _MOST_MASKED_FILES
+        or sum(file.row_count for _, file in overlapping) > _MOST_MASKED_ROWS
+        or len(set(map(_name_hash, overlapping))) < len(overlapping)
     ):
         masked = []
     scans = plan_scans(context, plain, masked)
@@ -290,25 +294,48 @@ def _mask(
     condition = _masks.get(session, key)
     if condition is not None:
         return Column(condition)
-    rows = pa.table({"bits": pa.array([_bits_of(context, files, runner)], _BITS)})
+    words = _bits_of(context, files, runner)
+    file_key, keys = "_metadata.file_size", [file.file_size for _, file in files]
+    if len(set(keys)) < len(keys):
+        file_key = "crc32(CAST(_metadata.file_name AS BINARY))"
+        keys = list(map(_name_hash, files))
+    places, modulus = _distinct_remainders(keys)
+    # The numbers of the files' first bits, and the bits: each row looks its own up by two calls.
+    starts = np.full(modulus, _NO_FILE)
+    starts[places] = row_starts([file for _, file in files])[:-1]
+    starts += WORD_BITS * modulus
+    rows = pa.table({"bits": pa.array([np.concatenate([starts, *words])], _BITS)})
     held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
     (column,) = items(held.output())
     sql: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no constant of arrays
     # Spark prints it by its hash, not by its values.
-    bits = sql.catalyst.expressions.Literal(held.data().head().getArray(0), column.dataType())
-    names = (f"WHEN '{file.file_name}' THEN {n}" for n, (_, file) in enumerate(files))
-    file = f"CASE _metadata.file_name {' '.join(names)} ELSE raise_error('no such file') END"
-    of_file = fn.get(Column(sql.classic.ExpressionUtils.column(bits)), fn.expr(file))
-    word = fn.get(of_file, fn.expr("CAST(_metadata.row_index >> 6 AS INT)"))
-    mask = fn.getbit(word, fn.expr("CAST(_metadata.row_index & 63 AS INT)")) == 0
+    literal = sql.catalyst.expressions.Literal(held.data().head().getArray(0), column.dataType())
+    bits = Column(sql.classic.ExpressionUtils.column(literal))
+    start = fn.get(bits, fn.expr(f"CAST({file_key} % {modulus} AS INT)"))
+    place = start + fn.expr("_metadata.row_index")
+    word = fn.get(bits, fn.shiftright(place, WORD_BITS.bit_length() - 1).cast("int"))
+    bit = fn.getbit(word, place.bitwiseAND(WORD_BITS - 1).cast("int"))
+    mask = fn.coalesce(bit, fn.raise_error("no such file")) == 0
     _masks.keep(session, key, mask._jc)  # noqa: SLF001
     return mask
+
+
+def _name_hash(file: tuple[DataSplit, DataFileMeta]) -> int:
+    return zlib.crc32(file[1].file_name.encode())
+
+
+def _distinct_remainders(keys: Sequence[int]) -> tuple[list[int], int]:
+    """Return the remainders of distinct numbers by the smallest divisor for which they differ."""
+    divisor = len(keys)
+    while len({key % divisor for key in keys}) < len(keys):
+        divisor += 1
+    return [key % divisor for key in keys], divisor
 
 
 def _bits_of(
     context: ReadContext, files: Sequence[tuple[DataSplit, DataFileMeta]], runner: TaskRunner | None
 ) -> list[Any]:
-    """Return the bits of the rows of each file, in words: 1 does not count."""
+    """Return the bits of the rows of each file, in words of 64: 1 does not count."""
     splits = list({id(split): split for split, _ in files}.values())
     batch = TaskBatch(
         name=COVERED_TASK,
