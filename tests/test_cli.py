@@ -55,7 +55,7 @@ def test_rows_go_in_and_come_out_in_every_format(run, rows_file, tmp_path, suffi
     assert not out.with_name(out.name + ".part").exists()
 
 
-def test_a_bare_table_directory_is_a_target(run, rows_file, tmp_path):
+def test_bare_table_directory_is_target(run, rows_file, tmp_path):
     create(run)
     run("write", "db.t", rows_file)
     result = CliRunner().invoke(main, ["read", str(tmp_path / "w" / "db.db" / "t")])
@@ -83,7 +83,7 @@ def test_metadata_commands_show_their_objects(run, rows_file):
     assert "snapshot 1: 1 split, 1 file" in run("plan", "db.t")
 
 
-def test_repeated_writer_gets_a_note(run, rows_file):
+def test_repeated_writer_gets_note(run, rows_file):
     create(run)
     run("write", "db.t", rows_file, "--commit-user", "me")
     assert "already committed as snapshot 1" in run(
@@ -91,7 +91,7 @@ def test_repeated_writer_gets_a_note(run, rows_file):
     )
 
 
-def test_columns_can_be_taken_from_a_file(run, rows_file):
+def test_columns_can_be_taken_from_file(run, rows_file):
     run("create", "db.like", "--like", rows_file)
     assert "STRING" in run("schema", "db.like")
 
@@ -111,14 +111,14 @@ def test_columns_can_be_taken_from_a_file(run, rows_file):
         (["create", "db./t", "--column", "a INT"], "must not hold a slash"),
     ],
 )
-def test_bad_input_is_one_clear_line_and_a_failure(run, arguments, message):
+def test_bad_input_is_one_clear_line_and_failure(run, arguments, message):
     output = run(*arguments, code=3 if "db.nothing" in arguments else 2)
     assert message in output
     assert "Traceback" not in output
     assert len(output.strip().splitlines()) == 1
 
 
-def test_a_bad_output_suffix_leaves_nothing(run, rows_file, tmp_path):
+def test_bad_output_suffix_leaves_nothing(run, rows_file, tmp_path):
     create(run)
     run("write", "db.t", rows_file)
     assert ".xlsx" in run("read", "db.t", "--out", str(tmp_path / "o.xlsx"), code=2)
@@ -150,7 +150,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "csv", "json"])
-def test_rows_read_into_a_file_can_be_written_to_a_table(run, tmp_path, suffix):
+def test_rows_read_into_file_can_be_written_to_table(run, tmp_path, suffix):
     source = tmp_path / "rows.parquet"
     pq.write_table(pa.table(ROWS), source)
     for name in ("db.one", "db.two"):
@@ -182,9 +182,7 @@ def test_files_of_different_columns_are_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("kept", [0.5, 0.98])
-def test_a_damaged_file_is_named_in_one_line_and_nothing_is_committed(
-    run, rows_file, tmp_path, kept
-):
+def test_damaged_file_is_named_in_one_line_and_nothing_is_committed(run, rows_file, tmp_path, kept):
     create(run)
     whole = Path(rows_file).read_bytes()
     damaged = tmp_path / "damaged.parquet"
@@ -195,7 +193,7 @@ def test_a_damaged_file_is_named_in_one_line_and_nothing_is_committed(
     assert "no snapshot" in run("plan", "db.t")
 
 
-def test_a_file_damaged_in_its_pages_is_named_too(run, tmp_path):
+def test_file_damaged_in_its_pages_is_named_too(run, tmp_path):
     run("create", "db.n", "--column", "id BIGINT")
     path = tmp_path / "pages.parquet"
     pq.write_table(pa.table({"id": range(10_000)}), path, compression="none")
@@ -208,7 +206,7 @@ def test_a_file_damaged_in_its_pages_is_named_too(run, tmp_path):
     assert "no snapshot" in run("plan", "db.n")
 
 
-def test_unfit_value_of_a_text_file_is_reported_with_the_file(run, tmp_path):
+def test_unfit_value_of_text_file_is_reported_with_file(run, tmp_path):
     create(run)
     path = tmp_path / "rows.csv"
     path.write_text("id,name\n1,a\nx,b\n")
@@ -256,7 +254,7 @@ def test_values_are_shown_as_they_are(run, tmp_path):
     assert text in run("read", "db.t")
 
 
-def test_a_column_is_asked_for_once(run, rows_file):
+def test_column_is_asked_for_once(run, rows_file):
     create(run)
     assert "twice" in run("read", "db.t", "--columns", "id,id", code=2)
 
@@ -270,7 +268,7 @@ def test_spark_reads_and_writes_on_request(run, rows_file, monkeypatch):
     assert "│ b" in run("read", "db.t", "--executor", "spark", "--where", "id = 2")
 
 
-def test_secrets_of_a_table_are_not_printed(run):
+def test_secrets_of_table_are_not_printed(run):
     create(run, "--option", "s3.secret-key=abc", "--option", "kafka.sasl.jaas.config=user=abc")
     for arguments in (("schema", "db.t"), ("schema", "db.t", "--json")):
         shown = run(*arguments)
@@ -278,7 +276,7 @@ def test_secrets_of_a_table_are_not_printed(run):
         assert "abc" not in shown
 
 
-def test_storage_options_come_from_the_environment_and_from_a_file(tmp_path, monkeypatch):
+def test_storage_options_come_from_environment_and_from_file(tmp_path, monkeypatch):
     path = tmp_path / "storage"
     path.write_text("# of the lake\ns3.secret-key = from file\n\ns3.endpoint=http://file\n")
     monkeypatch.setenv("PAIMON_S3_SECRET_KEY", "from environment")
@@ -294,7 +292,7 @@ def test_storage_options_come_from_the_environment_and_from_a_file(tmp_path, mon
     assert "secret" not in str(caught.value)
 
 
-def test_verbose_shows_the_log_and_the_traceback_of_an_error(run, rows_file, caplog):
+def test_verbose_shows_log_and_traceback_of_error(run, rows_file, caplog):
     caplog.set_level("WARNING", "paimon_assets")  # which is as it was again afterwards
     caplog.handler.setLevel("DEBUG")
     create(run)
@@ -328,14 +326,14 @@ def test_unknown_option_is_refused_or_forced(run):
     run("alter", "db.t", "--set", "my.engine=3")
 
 
-def test_rows_come_from_the_standard_input(run):
+def test_rows_come_from_standard_input(run):
     run("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
     assert "2 rows in" in run("write", "db.t", "-", input='{"id": 1}\n{"id": 2, "name": "b"}\n')
     assert "1 row in" in run("write", "db.t", "-", "--format", "csv", input="id,name\n3,c\n")
     assert "3 rows" in run("read", "db.t")
 
 
-def test_statements_come_from_a_file_or_a_prompt(run, tmp_path):
+def test_statements_come_from_file_or_prompt(run, tmp_path):
     path = tmp_path / "statements.sql"
     path.write_text("create database d; -- ;\ncreate table d.t (id int);\nshow tables in d;")
     assert "t" in run("sql", "-f", str(path))
@@ -346,7 +344,7 @@ def test_statements_come_from_a_file_or_a_prompt(run, tmp_path):
     run("sql", "select 1", "-f", str(path), code=2)
 
 
-def test_the_doctor_looks_at_the_storage_and_leaves_nothing(run, tmp_path):
+def test_doctor_looks_at_storage_and_leaves_nothing(run, tmp_path):
     create(run)
     before = sorted(path.name for path in (tmp_path / "w").iterdir())
     findings = {line["checked"]: line["state"] for line in json.loads(run("doctor", "--json"))}

@@ -61,7 +61,7 @@ def test_databases_are_made_shown_and_dropped(run):
     assert "no database new" in run("db", "drop", "new", "--if-exists")
 
 
-def test_a_table_is_dropped_after_a_question(run):
+def test_table_is_dropped_after_question(run):
     assert "will be deleted for good" in run("drop", "db.t", code=11)
     assert run("ls", "db") == "db.t\n"
     run("drop", "db.t$branch_b", "--yes", code=2)
@@ -71,7 +71,7 @@ def test_a_table_is_dropped_after_a_question(run):
     assert "no table db.t" in run("drop", "db.t", "--if-exists")
 
 
-def test_a_schema_leaves_as_json_and_makes_a_table(run, tmp_path):
+def test_schema_leaves_as_json_and_makes_table(run, tmp_path):
     shown = json.loads(run("schema", "db.t", "--json"))
     assert [field["name"] for field in shown["fields"]] == ["id", "price"]
     assert (shown["primaryKeys"], shown["comment"]) == (["id"], "prices")
@@ -99,7 +99,7 @@ def test_names_with_blanks_stand_in_backquotes(run):
     assert "a b INT" in run("views", "show", "db.v b")
 
 
-def test_a_schema_changes_unless_values_would_be_lost(run, tmp_path):
+def test_schema_changes_unless_values_would_be_lost(run, tmp_path):
     said = run(
         "alter", "db.t", "--add-column", "note STRING", "--set", "num-sorted-run.stop-trigger=9"
     )
@@ -145,7 +145,7 @@ def configured(run, tmp_path, monkeypatch):
     return folder, output
 
 
-def test_config_file_names_the_catalog(configured, tmp_path, monkeypatch):
+def test_config_file_names_catalog(configured, tmp_path, monkeypatch):
     folder, output = configured
     config = folder / "paimon.toml"
     config.write_text(
@@ -165,9 +165,7 @@ def test_config_file_names_the_catalog(configured, tmp_path, monkeypatch):
     assert "needs --config" in output("--catalog", "mine", "ls", code=2)
 
 
-def test_a_file_of_the_working_folder_is_read_only_where_it_is_named(
-    configured, tmp_path, monkeypatch
-):
+def test_file_of_working_folder_is_read_only_where_it_is_named(configured, tmp_path, monkeypatch):
     _, output = configured
     (tmp_path / "paimon.toml").write_text('uri = "http://elsewhere.invalid"\n')
     monkeypatch.chdir(tmp_path)
@@ -180,7 +178,7 @@ def test_a_file_of_the_working_folder_is_read_only_where_it_is_named(
     assert output("--config", "paimon.toml", "--catalog", "mine", "ls") == "db\n"
 
 
-def test_a_key_that_a_config_file_cannot_have_is_refused(configured, tmp_path):
+def test_key_that_config_file_cannot_have_is_refused(configured, tmp_path):
     folder, output = configured
     (folder / "paimon.toml").write_text(
         f'warehouse = "{tmp_path}/w"\n[catalogs.x]\nwarehous = "/tmp"\n'
@@ -193,7 +191,7 @@ def test_a_key_that_a_config_file_cannot_have_is_refused(configured, tmp_path):
     assert output("ls") == "db\n"
 
 
-def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
+def test_shell_completes_commands_without_loading_them(run, monkeypatch):
     assert "_PAIMON_ASSETS_COMPLETE" in run("completion", "bash")
     monkeypatch.setenv("_PAIMON_ASSETS_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "paimon-assets snap")
@@ -202,7 +200,7 @@ def test_a_shell_completes_commands_without_loading_them(run, monkeypatch):
     assert result.output == "plain,snapshots\n"
 
 
-def test_a_shell_completes_tables(run, tmp_path, monkeypatch):
+def test_shell_completes_tables(run, tmp_path, monkeypatch):
     run("create", "db.trips", "--column", "id INT")
 
     def complete(typed, warehouse=tmp_path / "w"):
@@ -218,7 +216,7 @@ def test_a_shell_completes_tables(run, tmp_path, monkeypatch):
     assert complete("db.", "nowhere://w") == []
 
 
-def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):
+def test_branch_of_directory_is_named_as_one_of_table(run, tmp_path):
     run("tag", "create", "db.t", "a")
     run("branch", "create", "db.t", "b", "--tag", "a")
     run("delete", "db.t$branch_b", "--where", "id = 1", "--yes")
@@ -233,7 +231,7 @@ def test_a_branch_of_a_directory_is_named_as_one_of_a_table(run, tmp_path):
     assert count(f"{folder}$branch_b$snapshots") == 2
 
 
-def test_a_misspelt_command_is_answered_with_the_one_that_is_meant(run):
+def test_misspelt_command_is_answered_with_one_that_is_meant(run):
     assert "Did you mean 'snapshots'?" in run("snapshot", "db.t", code=2)
     assert "Did you mean 'schema'?" in run("describe", "db.t", code=2)
     assert "It precedes the command: main -w … ls." in run("ls", "-w", "x", code=2)
@@ -248,7 +246,7 @@ def test_missing_warehouse_is_reported(tmp_path):
     assert f"no warehouse at '{tmp_path / 'none'}'" in result.output
 
 
-def test_a_tilde_is_the_home_folder(tmp_path, monkeypatch):
+def test_tilde_is_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     open_catalog("~/lake").create_database("d")
     assert (tmp_path / "lake" / "d.db").is_dir()

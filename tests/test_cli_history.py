@@ -78,7 +78,7 @@ def test_tags_branches_and_consumers_are_kept_in_order(run, tmp_path):
     assert "duration" in run("tag", "create", "db.t", "x", "--retain", "long", code=2)
 
 
-def test_a_tag_that_holds_segments_stays(run):
+def test_tag_that_holds_segments_stays(run):
     run("tag", "create", "db.t", "__segment_hold_0_1")
     assert "it stays" in run("tag", "delete", "db.t", "__segment_hold_0_1", "--yes", code=2)
 

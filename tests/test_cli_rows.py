@@ -35,7 +35,7 @@ def test_rows_are_counted_deleted_and_updated(run):
     assert "2 rows match" in run("update", "db.t", "--set", "name = 'x'", "--all", "--dry-run")
 
 
-def test_semicolons_of_a_csv_are_named_and_read(invoke, tmp_path):
+def test_semicolons_of_csv_are_named_and_read(invoke, tmp_path):
     invoke("create", "db.t", "--column", "id BIGINT", "--column", "name STRING")
     path = tmp_path / "rows.csv"
     path.write_text("id;name\n1;a,b\n")
@@ -44,12 +44,12 @@ def test_semicolons_of_a_csv_are_named_and_read(invoke, tmp_path):
     assert json.loads(invoke("read", "db.t", "--json")) == [{"id": 1, "name": "a,b"}]
 
 
-def test_update_asks_with_the_number_of_rows(run, invoke):
+def test_update_asks_with_number_of_rows(run, invoke):
     asked = invoke("update", "db.t", "--set", "name = 'x'", "--where", "id > 1", input="n", code=11)
     assert "2 rows of db.t, for which id > 1, will be changed. Go on?" in asked
 
 
-def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
+def test_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     splits = str(tmp_path / "splits")
     assert "1 split, 1 file" in run("plan", "db.t", "--out", splits, "--where", "id > 1")
     run("delete", "db.t", "--where", "id = 3")
@@ -61,7 +61,7 @@ def test_a_plan_leaves_as_splits_and_is_read_from_them(run, tmp_path):
     assert "2 rows" in run("read", "db.t", "--splits", splits)
 
 
-def test_a_table_is_copied_as_of_a_snapshot(run):
+def test_table_is_copied_as_of_snapshot(run):
     run("delete", "db.t", "--where", "id = 2")
     assert "2 rows copied" in run("copy", "db.t", "new.all")
     said = json.loads(
@@ -76,7 +76,7 @@ def test_a_table_is_copied_as_of_a_snapshot(run):
     assert len(json.loads(run("read", "new.all", "--json"))) == 2
 
 
-def test_a_copy_has_keys_and_options_and_its_own_place(run, tmp_path):
+def test_copy_has_keys_and_options_and_its_own_place(run, tmp_path):
     run("create", "db.k", "--column", "id BIGINT", "--column", "v INT", "--primary-key", "id",
         "--option", "bucket=2", "--comment", "numbers")  # fmt: skip
     path = tmp_path / "k.parquet"
@@ -90,7 +90,7 @@ def test_a_copy_has_keys_and_options_and_its_own_place(run, tmp_path):
     assert json.loads(run("read", "db.l", "--json")) == json.loads(run("read", "db.k", "--json"))
 
 
-def test_a_branch_is_copied_to_a_table_of_its_own(run):
+def test_branch_is_copied_to_table_of_its_own(run):
     run("tag", "create", "db.t", "one", "--snapshot", "1")
     run("branch", "create", "db.t", "b", "--tag", "one")
     run("delete", "db.t$branch_b", "--where", "id > 1")
@@ -119,7 +119,7 @@ def test_bytes_and_times_leave_as_json_and_come_back(run, invoke, tmp_path):
     )
 
 
-def test_a_long_value_is_cut_in_a_grid_and_whole_in_json(run, invoke, tmp_path):
+def test_long_value_is_cut_in_grid_and_whole_in_json(run, invoke, tmp_path):
     invoke("create", "db.long", "--column", "s STRING")
     pq.write_table(pa.table({"s": ["x" * 100_000]}), tmp_path / "long.parquet")
     invoke("write", "db.long", str(tmp_path / "long.parquet"))

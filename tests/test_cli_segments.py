@@ -41,7 +41,7 @@ def test_folder_is_added_shown_and_removed_unchanged(run, tmp_path):
     assert states(tmp_path / "in") == before
 
 
-def test_options_say_how_a_folder_of_texts_is_written(run, tmp_path):
+def test_options_say_how_folder_of_texts_is_written(run, tmp_path):
     (tmp_path / "c" / "day=3").mkdir(parents=True)
     (tmp_path / "c" / "day=3" / "0").write_text("7 x\n")
     added = ("segments", "add", "db.t", str(tmp_path / "c"), "--format", "csv")
@@ -51,7 +51,7 @@ def test_options_say_how_a_folder_of_texts_is_written(run, tmp_path):
     assert "7" in run("read", "db.t")
 
 
-def test_statements_are_those_of_the_api(run, tmp_path):
+def test_statements_are_those_of_api(run, tmp_path):
     shown = run(
         "sql",
         f"ALTER TABLE db.t ADD SEGMENT OPTIONS('path'='{tmp_path}/in', 'partition'='day:int')",
@@ -64,7 +64,7 @@ def test_statements_are_those_of_the_api(run, tmp_path):
     assert "--executor spark" in run("sql", merge, "--yes", code=10)
 
 
-def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
+def test_loads_of_table_are_listed_and_deleted(run, tmp_path):
     rows = write(tmp_path / "own.parquet", pa.table({"v": [1, 2, 3], "day": [4, 4, 4]}))
     run("write", "db.t", str(rows))
     run("segments", "add", "db.t", str(tmp_path / "in"), "--partition", "day:int")
@@ -79,9 +79,7 @@ def test_loads_of_the_table_are_listed_and_deleted(run, tmp_path):
     assert "1 deleted segments" in run("segments", "clean", "db.t", "--force")
 
 
-def test_folders_that_may_be_read_are_named_beside_or_in_the_environment(
-    run, tmp_path, monkeypatch
-):
+def test_folders_that_may_be_read_are_named_beside_or_in_environment(run, tmp_path, monkeypatch):
     folder, other = str(tmp_path / "in"), str(tmp_path / "other")
     arguments = ("segments", "add", "db.t", folder, "--partition", "day:int")
     assert "is in none of the folders" in run(*arguments, "--root", other, code=2)

@@ -34,7 +34,7 @@ def run(tmp_path, invoke):
     return invoke
 
 
-def test_lists_fit_a_terminal_of_80_columns(run, monkeypatch):
+def test_lists_fit_terminal_of_80_columns(run, monkeypatch):
     monkeypatch.setattr(output, "_WIDTH_OF_PIPES", 80)
     for command in ("snapshots", "partitions"):
         shown = run(command, "db.t")
@@ -44,7 +44,7 @@ def test_lists_fit_a_terminal_of_80_columns(run, monkeypatch):
     assert (newest["snapshot_id"], newest["total_record_count"]) == (3, 6)
 
 
-def test_partitions_are_found_by_a_pattern(run):
+def test_partitions_are_found_by_pattern(run):
     listed = json.loads(run("partitions", "db.t", "--json"))
     assert [row["partition"] for row in listed] == [f"day=2024-01-0{n}" for n in (1, 2, 3)]
     assert "1 row\n" in run("partitions", "db.t", "--pattern", "day=*-03")
@@ -70,7 +70,7 @@ def test_json_output_is_json_throughout(run, tmp_path):
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv", "arrow", "parquet"])
-def test_rows_go_to_a_pipe_and_nothing_else_does(run, tmp_path, file_format):
+def test_rows_go_to_pipe_and_nothing_else_does(run, tmp_path, file_format):
     command = [
         *("-w", str(tmp_path / "w"), "read", "db.t", "--where", "day = '2024-01-02'"),
         *("--out", "-", "--format", file_format),
@@ -91,14 +91,14 @@ def test_rows_go_to_a_pipe_and_nothing_else_does(run, tmp_path, file_format):
     assert result.stderr == "1 row in -\n"
 
 
-def test_splits_go_to_a_pipe(run, tmp_path):
+def test_splits_go_to_pipe(run, tmp_path):
     result = CliRunner().invoke(main, ["-w", str(tmp_path / "w"), "plan", "db.t", "--out", "-"])
     path = tmp_path / "splits"
     path.write_bytes(result.stdout_bytes)
     assert "6 rows" in run("read", "db.t", "--splits", str(path))
 
 
-def test_a_table_is_compacted(run):
+def test_table_is_compacted(run):
     planned = json.loads(run("compact", "db.t", "--strategy", "full", "--dry-run", "--json"))
     assert planned["files"] == 3
     done = run("compact", "db.t", "--strategy", "full", "--where", "day = '2024-01-01'")
@@ -109,7 +109,7 @@ def test_a_table_is_compacted(run):
     assert json.loads(run(*sort))["snapshot_id"] == 5
 
 
-def test_snapshots_expire_after_a_question(run):
+def test_snapshots_expire_after_question(run):
     keep = ("expire", "db.t", "--keep", "1")
     planned = json.loads(run(*keep, "--dry-run", "--json"))
     by_task = {line["task"]: line["count"] for line in planned}
@@ -138,7 +138,7 @@ def test_snapshots_before_one_expire_and_no_other(run):
     assert "1" in run("expire", "db.t", "--before", "1", "--yes", code=3)
 
 
-def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
+def test_file_that_is_gone_or_cut_is_fault(run, tmp_path):
     assert "db.t: 0 faults" in run("check", "db.t", "--rows", "--all-snapshots")
     table = open_catalog(str(tmp_path / "w")).get_table("db.t")
     gone, cut, *_ = [table.state.file_path(entry) for entry in table.state.live_files()]
@@ -152,7 +152,7 @@ def test_a_file_that_is_gone_or_cut_is_a_fault(run, tmp_path):
     )
 
 
-def test_rows_that_cannot_be_read_are_a_fault(run, tmp_path):
+def test_rows_that_cannot_be_read_are_fault(run, tmp_path):
     table = open_catalog(str(tmp_path / "w")).get_table("db.t")
     [entry, *_] = table.state.live_files()
     path = Path(table.state.file_path(entry))
@@ -161,7 +161,7 @@ def test_rows_that_cannot_be_read_are_a_fault(run, tmp_path):
     assert path.name in run("check", "db.t", "--rows", code=1)
 
 
-def test_an_overwrite_asks(run, tmp_path):
+def test_overwrite_asks(run, tmp_path):
     path = str(tmp_path / "2.parquet")
     assert "are replaced" in run("write", "db.t", path, "--overwrite", code=11)
     run("write", "db.t", path, "--overwrite", "--yes")
@@ -169,7 +169,7 @@ def test_an_overwrite_asks(run, tmp_path):
     assert sorted((row["day"][-2:], row["id"]) for row in rows) == [("01", 1), ("02", 1), ("03", 2)]
 
 
-def test_a_query_is_run_by_duckdb(run, tmp_path):
+def test_query_is_run_by_duckdb(run, tmp_path):
     pytest.importorskip("duckdb")
     query = "select day, count(*) as n from db.t where id < 2 group by day order by day"
     rows = [{"day": "2024-01-01", "n": 4}, {"day": "2024-01-02", "n": 1}]
@@ -213,7 +213,7 @@ def test_new_rows_are_followed(run, tmp_path):
     assert "earliest, latest" in run("follow", "db.t", "--from", "here", code=2)
 
 
-def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
+def test_bar_is_shown_on_terminal_alone(run, tmp_path):
     del run
     reading, terminal = os.openpty()
     command = [
@@ -247,7 +247,7 @@ def test_a_bar_is_shown_on_a_terminal_alone(run, tmp_path):
         "CALL sys.rollback('db.t', '1')",
     ],
 )
-def test_a_statement_that_destroys_asks_first(run, statement):
+def test_statement_that_destroys_asks_first(run, statement):
     before = run("read", "db.t", "--json")
     assert "Give --yes" in run("sql", statement, code=11)
     assert "the answer was no" in run("sql", statement, code=11, input="n\n")
@@ -255,13 +255,13 @@ def test_a_statement_that_destroys_asks_first(run, statement):
     assert "Go on?" in run("sql", statement, input="y\n")
 
 
-def test_a_statement_that_adds_does_not_ask(run):
+def test_statement_that_adds_does_not_ask(run):
     run("sql", "CALL sys.create_tag('db.t', 'kept')")
     run("sql", "ALTER TABLE db.t ADD COLUMN note STRING")
     run("sql", "SHOW TABLES IN db")
 
 
-def test_health_ends_with_1_where_a_limit_is_reached(run):
+def test_health_ends_with_1_where_limit_is_reached(run):
     assert "db.t" in run("health")
     [row] = json.loads(run("health", "db.*", "--json"))
     assert (row["score"], row["reason"]) == (100, None)
@@ -293,7 +293,7 @@ def snapshot_counts(lake):
     return [len(json.loads(lake("snapshots", name, "--json"))) for name in names]
 
 
-def test_all_tables_are_maintained_and_a_bad_one_stops_no_other(lake):
+def test_all_tables_are_maintained_and_bad_one_stops_no_other(lake):
     def by_table(*arguments, code):
         lines = json.loads(lake("maintain", *arguments, "--json", code=code, output="stdout"))
         return {(line["table"], line["task"]): (line["count"], line["note"]) for line in lines}
@@ -323,7 +323,7 @@ def test_maintenance_shows_due_work_and_asks(lake, tmp_path):
     assert orphan.exists()
 
 
-def test_maintenance_of_a_table_that_is_not_there(lake, tmp_path):
+def test_maintenance_of_table_that_is_not_there(lake, tmp_path):
     done = lake("maintain", "b.none", "b.old", "--yes", code=1)
     assert "does not exist" in done
     assert snapshot_counts(lake) == [3, 1]
@@ -335,7 +335,7 @@ def test_maintenance_of_a_table_that_is_not_there(lake, tmp_path):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_terminal_shows_progress_and_the_rest(monkeypatch, is_terminal):
+def test_terminal_shows_progress_and_rest(monkeypatch, is_terminal):
     read_end, write_end = os.openpty() if is_terminal else os.pipe()
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
@@ -362,7 +362,7 @@ def test_cleaning_nothing_asks_no_question(run):
     assert "Go on?" not in shown
 
 
-def test_a_time_that_does_not_parse_is_an_error_of_its_parameter(run):
+def test_time_that_does_not_parse_is_error_of_its_parameter(run):
     assert "Invalid value for --timestamp: 'yesterday'" in run(
         "read", "db.t", "--timestamp", "yesterday", code=2
     )

@@ -37,7 +37,7 @@ def outcome(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_workers_run_the_packed_python_with_the_package_they_were_sent(outcome):
+def test_workers_run_packed_python_with_package_they_were_sent(outcome):
     python, package = outcome["worker"]
     assert python.endswith("/environment/bin/python")
     assert python.startswith("/")
@@ -49,7 +49,7 @@ def test_order_is_kept_over_blocks_that_arrive_out_of_order(outcome):
     assert outcome["values"] == list(range(60_000 - 50, 60_000))
 
 
-def test_jobs_have_names_and_pages_where_people_see_them(outcome):
+def test_jobs_have_visible_names_and_pages(outcome):
     assert {"check workers", "write db.t", "read db.t, snapshot 1"} <= set(outcome["jobs"])
     assert outcome["pages"].startswith("http://")
 
@@ -63,7 +63,7 @@ def test_jobs_have_names_and_pages_where_people_see_them(outcome):
         ("storage", ["does not see the table's storage: memory://nowhere", "does not exist there"]),
     ],
 )
-def test_missing_packages_of_workers_are_reported_before_the_first_job(outcome, case, parts):
+def test_missing_packages_of_workers_are_reported_before_first_job(outcome, case, parts):
     refused = outcome["refused"][case]
     assert refused["kind"] == "spark-worker"
     for part in [*parts, "docs/spark.md"]:

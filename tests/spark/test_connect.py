@@ -53,7 +53,7 @@ def outcomes(tmp_path_factory):
         ("foreign_session", [True, 3]),
     ],
 )
-def test_supported_over_connect(call, expected, outcomes):
+def test_supported_calls_work_over_connect(call, expected, outcomes):
     assert outcomes[call] == {"value": expected}
 
 
@@ -68,7 +68,7 @@ def test_supported_over_connect(call, expected, outcomes):
         ("no_address", "spark-connect", ["'sc://127.0.0.1:1/path'"]),
     ],
 )
-def test_refused_over_connect(call, kind, parts, outcomes):
+def test_unsupported_calls_are_refused_over_connect(call, kind, parts, outcomes):
     refused = outcomes[call]
     assert refused["kind"] == kind
     for part in parts:

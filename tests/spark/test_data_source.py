@@ -51,7 +51,7 @@ def some_rows(start=0, count=9):
     return [{"id": n, "part": "ab"[n % 2], "value": n or None} for n in numbers]
 
 
-def test_every_type_and_a_merge_come_as_the_engine_reads_them(load, new_catalog):
+def test_types_and_merges_equal_engine_reads(load, new_catalog):
     lacks_times = not hasattr(pyspark_types, "TimeType")
     types = {name: kind for name, kind in ALL_TYPES.items() if name != "time" or not lacks_times}
     row = {name: A_ROW[name] for name in types}
@@ -104,7 +104,7 @@ def test_times_that_spark_does_not_hold_are_refused(
     assert table.path in error.details["path"]
 
 
-def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
+def test_nanoseconds_are_truncated_on_request(load, new_catalog, spark):
     table = new_table(new_catalog, {"at": "TIMESTAMP(9)"})
     rows = pa.table({"at": pa.array([1_999, -1], pa.timestamp("ns"))})
     write(table, rows)
@@ -115,7 +115,7 @@ def test_nanoseconds_are_cut_if_asked(load, new_catalog, spark):
         assert sorted(frame.toArrow()["at"].cast("int64").to_pylist()) == [-1, 1]
 
 
-def test_time_travel_in_the_words_of_spark(load, new_catalog):
+def test_time_travel_takes_spark_options(load, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     write(table, *some_rows())
     table.tags.create("nine", 1)
@@ -127,7 +127,7 @@ def test_time_travel_in_the_words_of_spark(load, new_catalog):
     assert load().count() == 18
 
 
-def test_view_keeps_its_first_snapshot_until_it_is_made_again(spark, warehouse, new_catalog):
+def test_view_keeps_its_snapshot_until_recreated(spark, warehouse, new_catalog):
     if spark.version < "4.1":
         pytest.skip("a view of Spark before 4.1 plans its read for each query")
     table = new_table(new_catalog, COLUMNS)
@@ -142,7 +142,7 @@ def test_view_keeps_its_first_snapshot_until_it_is_made_again(spark, warehouse, 
     assert spark.table("seen").count() == 18
 
 
-def test_tables_of_the_catalog_of_spark_are_refused_when_made(spark, warehouse, new_catalog):
+def test_creation_of_spark_catalog_table_is_refused(spark, warehouse, new_catalog):
     new_catalog.create_table("db.t", Schema.of(COLUMNS))
     with pytest.raises(Exception, match="paimon-error") as caught:
         spark.sql(
@@ -157,7 +157,7 @@ def test_tables_of_the_catalog_of_spark_are_refused_when_made(spark, warehouse, 
     ("keys", "by_option", "kind"),
     [(["value"], True, "spark-format-write"), ([], False, "spark-format-stream")],
 )
-def test_streams_that_the_format_cannot_write_are_sent_to_the_sink(
+def test_unwritable_stream_names_sink(
     spark, warehouse, new_catalog, tmp_path, keys, by_option, kind
 ):
     options = {"bucket": "1"} if keys else {}
@@ -177,7 +177,7 @@ def test_streams_that_the_format_cannot_write_are_sent_to_the_sink(
     assert table.latest_snapshot() is None
 
 
-def test_a_frame_may_be_asked_again_and_otherwise(load, new_catalog):
+def test_frame_can_be_reused_with_other_queries(load, new_catalog):
     table = new_table(new_catalog, COLUMNS, partition_keys=["part"])
     write(table, *some_rows())
     frame = load()
@@ -203,7 +203,7 @@ def test_system_tables_are_tables(load, new_catalog, spark):
     assert all_tables.collect() == [one]
 
 
-def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
+def test_no_secret_shows_in_plan(spark, new_catalog, warehouse):
     table = new_table(new_catalog, COLUMNS)
     write(table, *some_rows())
     hidden = "only-for-the-storage"
@@ -216,7 +216,7 @@ def test_no_secret_shows_in_a_plan(spark, new_catalog, warehouse):
         data_source.register(spark)
 
 
-def test_errors_name_the_fault(load, new_catalog, spark):
+def test_errors_name_fault(load, new_catalog, spark):
     new_catalog.create_table("db.t", Schema.of(COLUMNS))
     cases = [
         (lambda: load("db.absent"), NotFoundError, "table-not-found"),
@@ -240,7 +240,7 @@ def test_errors_name_the_fault(load, new_catalog, spark):
         assert kind in (None, error.kind)
 
 
-def test_a_save_is_one_snapshot(save, load, new_catalog, spark):
+def test_save_is_one_snapshot(save, load, new_catalog, spark):
     table = new_table(new_catalog, COLUMNS, partition_keys=["part"])
     frame = spark.range(0, 50, 1, 3).selectExpr(
         "cast(id as int) value", "concat('p', id % 2) part", "id"
@@ -263,7 +263,7 @@ def test_unwritable_type_is_refused(save, new_catalog, spark, warehouse):
     assert table.latest_snapshot() is None
 
 
-def test_a_row_that_does_not_fit_undoes_the_write(save, new_catalog, spark):
+def test_row_that_does_not_fit_undoes_write(save, new_catalog, spark):
     declared = {**COLUMNS, "value": "INT NOT NULL"}
     table = new_table(new_catalog, declared)
     frame = spark.range(0, 40, 1, 4).selectExpr(

@@ -56,7 +56,7 @@ def server_options(warehouse):
         yield {"metastore": "rest", "uri": uri, "token": TOKEN, "header.X-Own": HEADER}
 
 
-def test_no_secret_of_the_catalog_is_sent_to_tasks(table, server_options):
+def test_no_secret_of_catalog_is_sent_to_tasks(table, server_options):
     options = {**server_options, "table": "db.t"}
     save = data_source.PaimonDataSource(options)
     writer = save.writer(save.schema(), overwrite=False)
@@ -79,9 +79,7 @@ def test_no_secret_of_the_catalog_is_sent_to_tasks(table, server_options):
         assert HEADER.encode() not in data
 
 
-def test_rows_of_system_tables_come_from_the_driver_if_the_catalog_has_secrets(
-    table, warehouse, server_options
-):
+def test_driver_reads_system_tables_of_catalog_with_secrets(table, warehouse, server_options):
     assert read(warehouse, table="db.t$snapshots", **server_options) == read(
         warehouse, table="db.t$snapshots"
     )
@@ -96,7 +94,7 @@ def test_every_system_table_has_its_columns_and_rows(table, warehouse, name):
 
 
 @pytest.mark.parametrize("name", GLOBAL_SYSTEM_TABLES)
-def test_every_system_table_of_the_catalog_has_its_columns_and_rows(table, warehouse, name):
+def test_every_system_table_of_catalog_has_its_columns_and_rows(table, warehouse, name):
     expected = open_catalog(warehouse).get_system_table(f"sys.{name}").to_arrow()
     columns, rows = read(warehouse, table=f"sys.{name}")
     assert columns == expected.schema.names
@@ -128,7 +126,7 @@ def test_missing_table_is_named(table, warehouse, options, kind):
     assert error_inside(caught.value).kind == kind
 
 
-def test_storage_options_are_no_options_of_the_table(warehouse):
+def test_storage_options_are_no_options_of_table(warehouse):
     location = data_source.Location.of(
         {"table": "db.t", "scan.snapshot-id": "1"},
         {"warehouse": warehouse, "s3.secret-key": "hidden", "file.any": "hidden"},
@@ -137,7 +135,7 @@ def test_storage_options_are_no_options_of_the_table(warehouse):
     assert "hidden" not in repr(location)
 
 
-def test_options_of_a_catalog_are_none_of_the_table_and_a_server_needs_no_warehouse():
+def test_catalog_options_are_not_table_options():
     location = data_source.Location.of(
         {"table": "db.t", "branch": "b"},
         {"metastore": "rest", "uri": "https://host", "token": "hidden", "dlf.region": "r"},

@@ -91,7 +91,7 @@ def test_rows_are_those_of_tasks(spark, new_catalog, keys, where):
     assert held.count() == by_tasks.count() == len(by_tasks.collect())
 
 
-def test_of_a_filtered_read_the_row_groups_that_may_match_count(spark, new_catalog):
+def test_filtered_read_counts_matching_row_groups(spark, new_catalog):
     """A file of 300,000 rows has ten row groups."""
     table = new_table(new_catalog, {"id": "BIGINT", "v": "BIGINT"})
     numbers = pa.array(range(300_000), pa.int64())
@@ -135,7 +135,7 @@ def plan_of(frame):
     return frame._jdf.queryExecution().toString()
 
 
-def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
+def test_key_range_is_read_by_driver_and_computed_by_tasks(
     spark, new_catalog, is_driver_read, no_broadcast_of_them, monkeypatch
 ):
     table = table_with_rows(new_catalog, keys=["id"], bucket="2")
@@ -155,7 +155,7 @@ def test_a_range_of_keys_is_read_here_and_computed_by_tasks(
     assert "MapInArrow" in plan_of(tables.to_spark(read, spark))
 
 
-def test_a_limit_that_is_no_size_is_named(spark, new_catalog):
+def test_invalid_size_limit_is_named(spark, new_catalog):
     table = table_with_rows(new_catalog)
     refused = pytest.raises(InvalidInputError, match=f"{here.READ_HERE}.*'much'")
     with session_with(spark, **{here.READ_HERE: "much"}), refused:
@@ -171,7 +171,7 @@ def test_nested_columns_are_left_to_tasks(spark, new_catalog, is_driver_read):
     assert sorted(row.l for row in frame.collect()) == [[1], [2]]
 
 
-def test_an_error_is_that_of_the_tasks(spark, new_catalog, is_driver_read):
+def test_driver_error_equals_task_error(spark, new_catalog, is_driver_read):
     table = table_with_rows(new_catalog, keys=["id"], bucket="1")
     read = table.new_read_builder().with_filter("id = 5")
     plan = read.plan()
@@ -185,7 +185,7 @@ def test_an_error_is_that_of_the_tasks(spark, new_catalog, is_driver_read):
 
 @pytest.mark.parametrize("limit", ["0", "16 mb"])
 @pytest.mark.parametrize("where", [None, "price > 30.0"])
-def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
+def test_counts_are_those_of_rows(spark, new_catalog, limit, where):
     """Merged rows count once a key; Spark counts rows that it computes or keeps."""
     table = table_with_rows(new_catalog, keys=["id"], bucket="2")
     read = table.new_read_builder()
@@ -201,7 +201,7 @@ def test_counts_are_those_of_the_rows(spark, new_catalog, limit, where):
         frame.unpersist()
 
 
-def test_a_count_without_a_merge_reads_no_file(spark, new_catalog):
+def test_count_without_merge_reads_no_file(spark, new_catalog):
     table = table_with_rows(new_catalog)
     frame = tables.to_spark(table.new_read_builder(), spark)
     for path in Path(table.path).glob("bucket-0/*"):

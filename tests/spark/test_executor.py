@@ -73,7 +73,7 @@ def changes(spark, rows, *, keys, partitions):
 
 @pytest.mark.parametrize("partition_keys", [[], ["part"]])
 @pytest.mark.parametrize("buckets", ["1", "5"])
-def test_rows_of_equal_sequence_merge_in_input_order_after_the_shuffle(
+def test_equal_sequences_merge_in_input_order(
     executor, spark, new_catalog, partition_keys, buckets
 ):
     columns = {**COLUMNS, "second": "BIGINT"}
@@ -90,7 +90,7 @@ def test_rows_of_equal_sequence_merge_in_input_order_after_the_shuffle(
     assert sorted(result["value"].to_pylist()) == list(range(100_000 - 70, 100_000))
 
 
-def test_positions_restore_the_input_order_whatever_was_shuffled(executor, spark, new_catalog):
+def test_positions_restore_input_order(executor, spark, new_catalog):
     table = create(new_catalog, buckets="2")
     rows = changes(spark, 50_000, keys=40, partitions=4)
     positioned = rows.withColumn(POSITION, fn.col("value") * 3)
@@ -146,7 +146,7 @@ def test_every_bucket_is_written_by_one_task(executor, spark, new_catalog):
     assert len(buckets) == len(set(buckets)) == 15
 
 
-def test_spark_and_embedded_put_the_same_rows_into_the_same_buckets(executor, spark, new_catalog):
+def test_spark_and_embedded_assign_same_buckets(executor, spark, new_catalog):
     table = create(new_catalog, buckets="4", partition_keys=["part"])
     rows = changes(spark, 2_000, keys=2_000, partitions=3)
     table.new_write_builder().write(rows, executor)
@@ -159,7 +159,7 @@ def test_spark_and_embedded_put_the_same_rows_into_the_same_buckets(executor, sp
     }
 
 
-def test_keys_of_some_partition_columns_keep_their_own_rows(executor, spark, new_catalog):
+def test_keys_with_some_partition_columns_keep_rows(executor, spark, new_catalog):
     shape = next(each for each in SHAPES if each.is_partial)
     schema = shape.schema({"bucket": "-1", "dynamic-bucket.assigner-parallelism": "2"})
     table = new_catalog.create_table("db.t", schema)
@@ -173,16 +173,14 @@ def test_keys_of_some_partition_columns_keep_their_own_rows(executor, spark, new
     assert plain_rows(found, NAMES) == plain_rows(expected, NAMES)
 
 
-def test_an_append_table_gets_the_files_of_each_task_without_a_shuffle(
-    executor, spark, new_catalog
-):
+def test_append_needs_no_shuffle(executor, spark, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     rows = changes(spark, 1_000, keys=1_000, partitions=4)
     table.new_write_builder().write(rows, executor)
     assert [entry.file.row_count for entry in table.state.live_files()] == [250] * 4
 
 
-def test_a_task_without_rows_writes_nothing(executor, spark, new_catalog):
+def test_task_without_rows_writes_nothing(executor, spark, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     rows = changes(spark, 10, keys=10, partitions=2).where("value < 3")
     outcome = table.new_write_builder().write(rows, executor)
@@ -199,7 +197,7 @@ def test_lists_of_maps_that_are_all_null_are_written(executor, spark, new_catalo
 
 @pytest.mark.usefixtures("engine_reads")
 @pytest.mark.parametrize(("local_read_bytes", "sent_bytes"), [(1, 0), (1, 2**18), (2**20, 2**18)])
-def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_order(
+def test_dataframe_keeps_split_order(
     executor, spark, new_catalog, monkeypatch, local_read_bytes, sent_bytes
 ):
     monkeypatch.setattr(executor_module, "_LOCAL_READ_BYTES", local_read_bytes)
@@ -220,7 +218,7 @@ def test_a_dataframe_has_tasks_of_neighbouring_splits_and_the_rows_in_split_orde
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.integers(1, 100))
-def test_neighbouring_splits_share_a_task_up_to_the_limit(sizes, limit):
+def test_neighbouring_splits_share_task_up_to_limit(sizes, limit):
     tasks = split_tasks.tasks_by_bytes(sizes, limit)
     assert tasks[0] == 0
     assert all(after - before in (0, 1) for before, after in pairwise(tasks))
@@ -252,7 +250,7 @@ def test_small_splits_share_tasks_while_every_core_has_one(sizes, cores, expecte
     assert split_tasks.tasks_by_cost(splits, cores) == expected
 
 
-def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catalog):
+def test_dataframe_has_spark_types_of_table(executor, spark, new_catalog):
     if spark.version < "4.1":
         pytest.skip("Spark before 4.1 has no TIME")
     columns = {
@@ -289,13 +287,13 @@ def test_a_dataframe_has_the_spark_types_of_the_table(executor, spark, new_catal
     assert micros == [1, -1]
 
 
-def test_an_empty_plan_is_an_empty_dataframe_with_the_schema(executor, new_catalog):
+def test_empty_plan_is_empty_dataframe_with_schema(executor, new_catalog):
     plan = create(new_catalog).new_read_builder().with_columns(["value", "id"]).plan()
     frame = executor.to_dataframe(plan.context, plan.splits)
     assert (frame.columns, frame.count()) == (["value", "id"], 0)
 
 
-def test_a_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog, warehouse):
+def test_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog, warehouse):
     table = new_table(new_catalog, {**COLUMNS, "value": "BIGINT NOT NULL"})
     rows = changes(spark, 400, keys=400, partitions=4).withColumn(
         "value", fn.when(fn.col("value") != 350, fn.col("value"))
@@ -306,9 +304,7 @@ def test_a_failed_write_leaves_no_files_of_any_task(executor, spark, new_catalog
     assert [path for path in Path(warehouse).rglob("data-*") if path.is_file()] == []
 
 
-def test_an_error_of_a_lazy_read_is_found_in_sparks_failure(
-    executor, spark, new_catalog, warehouse
-):
+def test_error_of_lazy_read_is_found_in_sparks_failure(executor, spark, new_catalog, warehouse):
     table = new_table(new_catalog, COLUMNS)
     table.new_write_builder().write(changes(spark, 5, keys=5, partitions=1), executor)
     plan = table.new_read_builder().plan()
@@ -322,7 +318,7 @@ def test_an_error_of_a_lazy_read_is_found_in_sparks_failure(
         table.new_write_builder().write(frame, executor)
 
 
-def test_a_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark, new_catalog):
+def test_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark, new_catalog):
     table = create(new_catalog)
     rows = spark.sql("select 1L as id, 'p' as part, interval '1' day as value")
     with pytest.raises(InvalidInputError, match=r"'value'.*interval day") as caught:
@@ -330,7 +326,7 @@ def test_a_spark_type_that_paimon_lacks_is_named_with_its_column(executor, spark
     assert caught.value.kind == "spark-type"
 
 
-def test_large_var_types_and_another_zone_change_nothing(executor, spark, new_catalog):
+def test_large_types_and_zones_change_no_values(executor, spark, new_catalog):
     columns = {"id": "BIGINT", "name": "STRING", "at": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     table = create(new_catalog, columns=columns)
     settings = {
@@ -412,7 +408,7 @@ def rows(start, value):
     return rows_to_arrow(named, SCHEMA)
 
 
-def test_spark_writes_compacts_changes_and_reads_tables_of_a_server(executor, spark, tmp_path):
+def test_spark_writes_compacts_changes_and_reads_tables_of_server(executor, spark, tmp_path):
     server = ServedCatalog(str(tmp_path / "warehouse"))
     catalog = TableCatalog(server)
     catalog.create_database("db")

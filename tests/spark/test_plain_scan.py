@@ -112,7 +112,7 @@ def folder(tmp_path):
     return path
 
 
-def test_all_types_are_written_alike(spark, new_catalog, folder):
+def test_types_are_written_same(spark, new_catalog, folder):
     frame = spark.read.parquet(str(folder))
     assert scan_of(frame) is not None
     with session_with(spark, **{"spark.sql.session.timeZone": "America/St_Johns"}):
@@ -122,7 +122,7 @@ def test_all_types_are_written_alike(spark, new_catalog, folder):
     assert len(scanned.new_read_builder().to_arrow()) == sum(150 + 50 * n for n in range(len(HOW)))
 
 
-def test_files_of_spark_are_written_alike(spark, new_catalog, folder, tmp_path):
+def test_spark_files_are_written_same(spark, new_catalog, folder, tmp_path):
     path = str(tmp_path / "of spark")
     with session_with(spark, **{"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}):
         spark.read.parquet(str(folder)).write.parquet(path)
@@ -145,7 +145,7 @@ def test_columns_are_left_out_reordered_and_renamed(spark, new_catalog, folder):
 
 
 @pytest.mark.parametrize("pieces", ["2000b", "1g"])
-def test_of_equal_keys_the_same_row_wins(spark, new_catalog, tmp_path, pieces):
+def test_equal_keys_keep_same_row(spark, new_catalog, tmp_path, pieces):
     """Files are cut into pieces and taken in Spark's order, the largest first."""
     for number, count in enumerate([300, 900, 600]):
         rows = {"id": [n % 200 for n in range(count)], "value": [*range(count)], "file": [number]}
@@ -175,7 +175,7 @@ def test_inserts_from_files_and_from_tables_are_plain_scans(spark, new_catalog, 
     assert sorted(rows_in(one)) == sorted(rows_in(two))
 
 
-def test_a_file_that_changes_before_tasks_read_it_is_an_error(spark, tmp_path):
+def test_file_that_changes_before_tasks_read_it_is_error(spark, tmp_path):
     path = tmp_path / "rows.parquet"
     papq.write_table(pa.table({"a": [1, 2, 3]}), path)
     planned = scan_of(spark.read.parquet(str(path)))
@@ -186,7 +186,7 @@ def test_a_file_that_changes_before_tasks_read_it_is_an_error(spark, tmp_path):
     assert caught.value.kind == "file-changed"
 
 
-def test_a_session_may_leave_all_to_spark(spark, folder):
+def test_session_setting_disables_plain_scan(spark, folder):
     frame = spark.read.parquet(str(folder))
     with session_with(spark, **{SETTING: "false"}):
         assert scan_of(frame) is None
@@ -237,7 +237,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_options_of_a_reader_leave_it_to_spark(spark, tmp_path, name):
+def test_options_of_reader_leave_it_to_spark(spark, tmp_path, name):
     path = small(tmp_path)
     assert scan_of(spark.read.option(name, OPTIONS[name] or path).parquet(path)) is None
 
@@ -250,7 +250,7 @@ def test_options_of_a_reader_leave_it_to_spark(spark, tmp_path, name):
         ("parquet.crypto.factory.class", "org.example.Keys"),
     ],
 )
-def test_settings_of_a_session_leave_it_to_spark(spark, tmp_path, name, value):
+def test_settings_of_session_leave_it_to_spark(spark, tmp_path, name, value):
     frame = spark.read.parquet(small(tmp_path))
     with session_with(spark, **{name: value}):
         assert scan_of(frame) is None
@@ -267,7 +267,7 @@ def test_days_of_unknown_calendars_are_read_by_spark(spark, tmp_path):
         assert scan_of(spark.read.option("datetimeRebaseMode", other).parquet(path)) is None
 
 
-def test_days_of_the_old_calendar_are_read_by_spark(spark, tmp_path):
+def test_days_of_old_calendar_are_read_by_spark(spark, tmp_path):
     days = spark.sql("SELECT DATE'1500-02-28' AS d, TIMESTAMP'1500-02-28 00:00:00' AS t, 1 AS n")
     settings = {
         "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
@@ -331,7 +331,7 @@ DECLARED = {
 
 
 @pytest.mark.parametrize("kind", DECLARED)
-def test_columns_that_files_do_not_have_so_are_read_by_spark(spark, tmp_path, kind):
+def test_columns_unlike_their_files_are_read_by_spark(spark, tmp_path, kind):
     columns, declared = DECLARED[kind]
     assert scan_of(spark.read.schema(declared).parquet(small(tmp_path, **columns))) is None
 
@@ -437,14 +437,14 @@ def test_files_of_other_storages_are_read_by_spark(paths, table, served):
         ("https://s3.amazonaws.com", "", True),
     ],
 )
-def test_a_bucket_of_another_endpoint_is_read_by_spark(of_spark, of_table, served):
+def test_bucket_of_another_endpoint_is_read_by_spark(of_spark, of_table, served):
     spec = FileIOSpec(scheme="s3", options={"s3.endpoint": of_table})
     settings = {"fs.s3a.endpoint": of_spark}
     storage = plain_scan_module.storage_of(["s3a://b/a"], "s3://b/t", spec, settings.get)
     assert (storage is not None) is served
 
 
-def test_long_strings_of_arrow_writers_are_written_alike(spark, new_catalog, tmp_path):
+def test_long_arrow_strings_are_written_same(spark, new_catalog, tmp_path):
     text = pa.array(["é", None, ""], pa.large_string())
     frame = spark.read.parquet(small(tmp_path, a=text, b=text.cast(pa.large_binary())))
     assert scan_of(frame) is not None

@@ -63,9 +63,7 @@ def plain_rows(table):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_files_that_are_routed_where_they_are_read_make_the_same_entries(
-    spark, new_catalog, paths, kind
-):
+def test_routing_in_read_tasks_makes_same_entries(spark, new_catalog, paths, kind):
     names = ("db.short", "db.long")
     short, long = (new_table(new_catalog, COLUMNS, name=name, **TABLES[kind]) for name in names)
     frame = sources.files_to_dataframe(spark, paths, "parquet")
@@ -145,7 +143,7 @@ def test_sorted_rows_keep_nanoseconds(spark, new_catalog):
 
 
 @pytest.mark.parametrize("curve", ["zorder", "hilbert"])
-def test_ranges_of_a_curve_are_files_of_about_a_size(spark, new_catalog, curve):
+def test_curve_ranges_are_files_of_similar_size(spark, new_catalog, curve):
     """Values are dealt by a sample; a range that few rows reach is no reason for another pass."""
     options = {"target-file-size": "20 kb"}
     table = new_table(new_catalog, {"x": "INT", "y": "INT"}, options=options)

@@ -159,7 +159,7 @@ def read_values(table):
     return {row["id"]: row["value"] for row in got}
 
 
-def test_a_write_whose_token_ends_is_made_once(table, executor, keys, caplog):
+def test_write_with_expired_token_commits_once(table, executor, keys, caplog):
     table.new_write_builder().write(rows(0, 6, 1), executor)
     builder = table.new_write_builder()
     context = builder.prepare()
@@ -173,7 +173,7 @@ def test_a_write_whose_token_ends_is_made_once(table, executor, keys, caplog):
     assert "secret-of-all-keys" not in caplog.text
 
 
-def test_whatever_spark_does_outlives_its_token(table, executor, keys, spark):
+def test_operations_outlive_their_token(table, executor, keys, spark):
     for value in (1, 2, 3):
         keys.end_after(2)
         table.new_write_builder().write(rows(0, 6 * value, value), executor)
@@ -199,7 +199,7 @@ def test_whatever_spark_does_outlives_its_token(table, executor, keys, spark):
     assert len(keys.faults.fired) >= 8
 
 
-def test_each_batch_of_a_stream_has_a_token_of_its_own(spark, catalog, keys, name, world, tmp_path):
+def test_each_batch_of_stream_has_token_of_its_own(spark, catalog, keys, name, world, tmp_path):
     names = [f"{name}_{role}" for role in ("source", "sink", "format")]
     sink, by_format = [catalog.create_table(n, Schema.of({"id": "INT"})) for n in names[1:]]
     source = world[3].create_table(names[0], Schema.of({"id": "INT"}))  # by the server's own key
@@ -232,7 +232,7 @@ def test_each_batch_of_a_stream_has_a_token_of_its_own(spark, catalog, keys, nam
         assert [snapshot.commit_identifier for snapshot in target.snapshots()] == [0, 1]
 
 
-def test_workers_that_are_asked_with_an_ended_token_say_that_it_has_ended(table, keys, spark):
+def test_workers_report_expired_token(table, keys, spark):
     table.new_write_builder().write(rows(0, 1, 1), EmbeddedExecutor())
     look = preflight.storage_look(table.state.file_io.spec, table.path)
     keys.end_after(0)
@@ -241,7 +241,7 @@ def test_workers_that_are_asked_with_an_ended_token_say_that_it_has_ended(table,
     assert refused.value.kind == ACCESS_DENIED
 
 
-def test_a_write_whose_token_is_over_is_run_again(table, executor, clock, world, caplog):
+def test_write_with_expired_token_is_run_again(table, executor, clock, world, caplog):
     clock.late = MANY
     table = open_rest(world).get_table(table.name)
     builder = table.new_write_builder()
@@ -270,7 +270,7 @@ def test_late_dataframe_is_refused_and_planned_again(table, executor, clock, cat
     assert read_values(target) == read_values(table) == dict.fromkeys(range(6), 1)
 
 
-def test_a_storage_that_refuses_every_token_is_not_asked_for_ever(table, executor, keys):
+def test_storage_refusing_tokens_is_not_retried_forever(table, executor, keys):
     context = table.new_write_builder().prepare()
     keys.end_after(0, 0, 0, 0, 0, 0, 0)
     with pytest.raises(StorageError) as refused:
@@ -288,7 +288,7 @@ def test_a_storage_that_refuses_every_token_is_not_asked_for_ever(table, executo
         ("other", True, 1),
     ],
 )
-def test_job_is_run_again_once_with_a_helpful_setting(kind, keys_are_new, runs):
+def test_job_is_run_again_once_with_setting(kind, keys_are_new, runs):
     clock, asked, ran = FarClock(), [], []
 
     def ask():
@@ -306,7 +306,7 @@ def test_job_is_run_again_once_with_a_helpful_setting(kind, keys_are_new, runs):
     assert len(ran) == runs
 
 
-def test_tasks_get_the_key_of_their_table_and_nothing_of_the_catalog(table, executor):
+def test_tasks_get_only_key_of_their_table(table, executor):
     plan = table.new_read_builder().plan()
     shown = repr(executors.dump(plan.context))
     shown += repr(executors.dump(table.new_write_builder().prepare()))

@@ -58,7 +58,7 @@ def test_masters_are_distinguished(master, is_local, is_connect):
         ({"spark.pyspark.python": "/p", "spark.executorEnv.PYSPARK_PYTHON": "/o"}, None, "/p"),
     ],
 )
-def test_workers_run_the_python_that_is_named(monkeypatch, extra, variable, expected):
+def test_workers_run_configured_python(monkeypatch, extra, variable, expected):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     if variable is not None:
         monkeypatch.setenv("PYSPARK_PYTHON", variable)
@@ -76,19 +76,19 @@ def test_workers_run_the_python_that_is_named(monkeypatch, extra, variable, expe
         ("spark://host:7077", {}, None),
     ],
 )
-def test_containers_are_asked_for_the_memory_that_python_takes(master, extra, expected):
+def test_container_memory_includes_python(master, extra, expected):
     configuration = SparkSettings(master=master, extra=extra).configuration(warehouse="/w")
     assert configuration.get("spark.executor.memoryOverhead") == expected
 
 
-def test_a_cluster_keeps_its_own_address_and_partitions():
+def test_cluster_keeps_its_own_address_and_partitions():
     configuration = SparkSettings(master="yarn").configuration(warehouse="/w")
     assert "spark.driver.host" not in configuration
     assert "spark.sql.shuffle.partitions" not in configuration
 
 
 @pytest.mark.spark
-def test_asking_again_gives_the_live_session(spark):
+def test_repeated_start_returns_live_session(spark):
     assert session_module.get_session(SparkSettings(master="local[2]")) is spark
 
 
@@ -124,7 +124,7 @@ def test_conflicting_settings_are_named_without_values():
     assert "hunter2" not in str(caught.value)
 
 
-def test_the_token_of_a_connect_address_is_not_shown():
+def test_token_of_connect_address_is_not_shown():
     settings = SparkSettings(master="sc://host:443/;use_ssl=true;token=hunter2")
     assert settings.shown_master == "sc://host:443/"
 
@@ -142,7 +142,7 @@ except InvalidInputError as error:
 """
 
 
-def test_connect_without_its_packages_names_the_extra(tmp_path):
+def test_connect_without_its_packages_names_extra(tmp_path):
     root = Path(__file__).resolve().parents[2]
     # A file: from 4.2 on, PySpark ends a `python -c` itself if packages of Connect are missing.
     program = tmp_path / "program.py"
@@ -157,7 +157,7 @@ def test_connect_without_its_packages_names_the_extra(tmp_path):
 
 
 @pytest.mark.spark
-def test_workers_run_this_python_with_this_package_and_utc(spark):
+def test_workers_run_same_python_package_and_utc(spark):
     def where(batches):
         import pyarrow as pa
 
@@ -174,7 +174,7 @@ def test_workers_run_this_python_with_this_package_and_utc(spark):
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_starting_leaves_the_environment_as_it_was():
+def test_start_restores_environment():
     assert "PYSPARK_PYTHON" not in os.environ
     assert "PYSPARK_DRIVER_PYTHON" not in os.environ
 
@@ -196,7 +196,7 @@ def test_package_is_zipped_with_its_compiled_modules(tmp_path):
 
 
 @pytest.mark.spark
-def test_the_workers_of_a_local_session_are_asked_nothing(spark):
+def test_local_workers_are_not_checked(spark):
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", "asked")
     preflight.check_workers(spark)
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
@@ -233,7 +233,7 @@ for work in (
 
 
 @pytest.mark.spark
-def test_a_session_whose_workers_run_another_python_is_refused_before_the_first_task(tmp_path):
+def test_session_with_other_worker_python_is_refused(tmp_path):
     other = tmp_path / "other"
     venv.create(other, symlinks=True)
     program = tmp_path / "program.py"
@@ -281,7 +281,7 @@ print(third.range(6).count())
 
 
 @pytest.mark.spark
-def test_a_stopped_or_killed_session_is_followed_by_a_new_one(tmp_path):
+def test_new_session_follows_stopped_or_killed_one(tmp_path):
     root = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM_OF_TWO_SESSIONS],

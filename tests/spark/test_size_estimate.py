@@ -47,7 +47,7 @@ def size_estimate(frame):
     return frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
 
 
-def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(spark, new_catalog):
+def test_join_strategy_follows_claimed_sizes(spark, new_catalog):
     one, other = (merged_frame(spark, new_catalog, name, MANY) for name in ("one", "other"))
     few = merged_frame(spark, new_catalog, "few", FEW).withColumnRenamed("name", "few")
     assert size_estimate(one) == pytest.approx(2 * MANY * WIDTH, rel=0.01)
@@ -65,7 +65,7 @@ def test_large_with_large_is_sorted_and_large_with_small_broadcasts_the_small(sp
         assert joined.count() == FEW
 
 
-def test_claimed_size_keeps_the_rows(spark, new_catalog):
+def test_claimed_size_keeps_rows(spark, new_catalog):
     frame = merged_frame(spark, new_catalog, "t", MANY)
     assert "Sample" in plan_of(frame)
     assert [field.nullable for field in frame.schema] == [False, True, True]
@@ -90,7 +90,7 @@ def test_claimed_size_needs_no_task(spark, new_catalog):
     assert read._jdf.rdd().getNumPartitions() <= 2
 
 
-def test_two_reads_that_claim_the_same_join_as_two(spark, new_catalog):
+def test_equal_claimed_sizes_join_as_two_reads(spark, new_catalog):
     """The payloads of tasks are cached for the second read; the columns are not."""
     one = merged_frame(spark, new_catalog, "t", MANY)
     again = tables.to_spark(new_catalog.get_table("db.t").new_read_builder(), spark)

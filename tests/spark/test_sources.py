@@ -71,7 +71,7 @@ def computed_error(frame):
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_rows_come_in_the_order_of_the_paths_and_of_each_file(spark, files, file_format):
+def test_rows_keep_order_of_paths_and_files(spark, files, file_format):
     counts = [50, 1, 30, 7, 90, 3, 3, 3, 3, 3, 3, 3]
     frame = sources.files_to_dataframe(spark, files(file_format, counts), file_format)
     expected = [(n, row, f"{n}/{row}") for n, count in enumerate(counts) for row in range(count)]
@@ -81,7 +81,7 @@ def test_rows_come_in_the_order_of_the_paths_and_of_each_file(spark, files, file
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-def test_a_given_schema_decides_the_types(spark, files, file_format):
+def test_given_schema_decides_types(spark, files, file_format):
     wanted = pa.schema(
         [("row", pa.int32()), ("file", pa.int64()), ("text", pa.string()), ("at", pa.date32())]
     )
@@ -96,7 +96,7 @@ def test_a_given_schema_decides_the_types(spark, files, file_format):
     assert [row.row for row in frame.collect()] == [0, 1, 0, 1]
 
 
-def test_the_change_log_order_of_files_survives_any_shuffle_into_a_table(spark, files, new_catalog):
+def test_change_log_order_survives_shuffle(spark, files, new_catalog):
     schema = Schema.of(
         {"file": "BIGINT", "row": "BIGINT"}, primary_keys=["row"], options={"bucket": "3"}
     )
@@ -109,7 +109,7 @@ def test_the_change_log_order_of_files_survives_any_shuffle_into_a_table(spark, 
     assert result.num_rows == 40
 
 
-def test_a_file_with_other_columns_is_named(spark, files, tmp_path):
+def test_file_with_other_columns_is_named(spark, files, tmp_path):
     paths = files("parquet", [2, 2])
     odd = tmp_path / "odd.parquet"
     papq.write_table(pa.table({"file": ["one"], "other": [1]}), odd)
@@ -120,7 +120,7 @@ def test_a_file_with_other_columns_is_named(spark, files, tmp_path):
     assert "other int64" in error.message
 
 
-def test_a_value_that_does_not_parse_names_the_file(spark, tmp_path):
+def test_value_that_does_not_parse_names_file(spark, tmp_path):
     (tmp_path / "a.csv").write_text("id\n1\n")
     (tmp_path / "b.csv").write_text("id\nx\n")
     paths = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
@@ -152,7 +152,7 @@ def test_files_of_no_rows_are_read_as_no_rows(spark, files):
 @pytest.mark.parametrize(
     ("paths", "file_format", "kind"), [([], "csv", "no-files"), (["a.xls"], "xls", "file-format")]
 )
-def test_senseless_calls_are_refused(spark, paths, file_format, kind):
+def test_invalid_calls_are_refused(spark, paths, file_format, kind):
     with pytest.raises(InvalidInputError) as caught:
         sources.files_to_dataframe(spark, paths, file_format)
     assert caught.value.kind == kind
@@ -195,7 +195,7 @@ def _plain(value):
 
 
 @pytest.mark.parametrize(("name", "kind", "values"), CASES)
-def test_values_are_those_of_sparks_own_reader(spark, new_catalog, tmp_path, name, kind, values):
+def test_values_equal_spark_reader(spark, new_catalog, tmp_path, name, kind, values):
     lines = [f'{{"c": {value}}}' for value in values] if name == "json" else ["c", *values]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / f"1.{name}").write_text("\n".join(lines))
@@ -213,7 +213,7 @@ def test_values_are_those_of_sparks_own_reader(spark, new_catalog, tmp_path, nam
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_old_times_are_those_of_spark_and_a_refusal_names_the_way_out(spark, tmp_path, file_format):
+def test_old_times_equal_spark_or_name_way_out(spark, tmp_path, file_format):
     """Spark counted them in the Julian calendar; of zones, only instants since 1900 are read."""
     rebase = {f"spark.sql.parquet.{each}RebaseModeInWrite": "LEGACY" for each in _REBASED}
     micros = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}

@@ -96,7 +96,7 @@ def test_tables_are_selected_from(sql):
     assert sql("VALUES (1, 'x')") == [(1, "x")]
 
 
-def test_times_of_a_day_are_selected_or_left_out(sql, new_catalog):
+def test_times_of_day_are_selected_or_left_out(sql, new_catalog):
     if not hasattr(pyspark_types, "TimeType"):
         pytest.skip("Spark before 4.1 has no TIME")
     rows = pa.table({"id": [1, 2], "at": pa.array([dt.time(3), None], pa.time32("ms"))})
@@ -137,7 +137,7 @@ def test_older_versions_are_selected(sql, new_catalog):
         sql("SELECT * FROM db.t VERSION AS OF 9")
 
 
-def test_names_of_spark_stay_sparks(spark, sql, new_catalog):
+def test_spark_names_keep_their_meaning(spark, sql, new_catalog):
     sql(PLAIN)
     spark.range(2).createOrReplaceTempView("numbers")
     try:
@@ -239,7 +239,7 @@ def test_no_row_is_deleted_beside_segments_of_another_format(sql, new_catalog, t
     assert rows_of(new_catalog, name="db.o") == []
 
 
-def test_deletes_that_a_compaction_keeps_are_no_rows(sql, new_catalog):
+def test_deletes_that_compaction_keeps_are_no_rows(sql, new_catalog):
     options = {"bucket": "1", "sequence.field": "v", "sequence.delete-retention": "7 d"}
     columns = {"id": "BIGINT", "v": "INT", "p": "STRING"}
     table = new_catalog.create_table(
@@ -312,9 +312,7 @@ def test_double_quotes_are_texts_and_backticks_names(sql, new_catalog, quotes):
         ("spark.sql.parser.escapedStringLiterals", r"'\n'"),
     ],
 )
-def test_texts_that_mean_something_else_in_the_session_are_refused(
-    spark, sql, new_catalog, setting, text
-):
+def test_texts_with_other_meaning_in_session_are_refused(spark, sql, new_catalog, setting, text):
     sql("CREATE TABLE db.q (b STRING, c STRING)")
     sql("INSERT INTO db.q VALUES ('x', 'y')")
     spark.conf.set(setting, "true")
@@ -371,7 +369,7 @@ def test_rows_are_merged(sql, any_table, new_catalog):
     ]  # fmt: skip
 
 
-def test_the_first_when_a_row_meets_counts(sql, any_table, new_catalog):
+def test_first_matching_when_applies(sql, any_table, new_catalog):
     text = (
         f"MERGE INTO db.t USING {SOURCE} ON db.t.id = s.id AND t.p = s.p"
         " WHEN MATCHED AND t.v = 10 THEN UPDATE SET v = s.v + t.v"
@@ -402,7 +400,7 @@ def test_one_row_is_changed_by_one_source_row(sql, any_table, new_catalog):
     assert new_catalog.get_table("db.t").latest_snapshot().id == 1
 
 
-def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(sql, new_catalog):
+def test_key_in_one_on_alternative_is_no_source_key(sql, new_catalog):
     sql("CREATE TABLE db.k (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
     sql("INSERT INTO db.k VALUES (1, 10), (2, 20)")
     merge = (
@@ -416,7 +414,7 @@ def test_a_key_that_only_one_alternative_of_on_compares_is_no_key_of_the_source(
     assert run(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
 
 
-def test_nulls_name_no_row(sql):
+def test_nulls_match_no_row(sql):
     sql(PLAIN)
     sql("INSERT INTO db.a VALUES (1, NULL, 'a'), (2, 2, 'b')")
     with pytest.raises(errors.InvalidInputError) as refused:
@@ -448,7 +446,7 @@ def test_concurrent_changes_are_read_again(sql, new_catalog, monkeypatch):
     assert sql("SELECT v FROM db.t WHERE id = 1") == [(1001,)]
 
 
-def test_tables_come_with_their_rows(sql, new_catalog):
+def test_tables_are_created_with_rows(sql, new_catalog):
     sql(KEYED)
     fill(new_catalog)
     made = "CREATE TABLE db.c PARTITIONED BY (p) TBLPROPERTIES ('primary-key' = 'p,id') AS"
@@ -494,7 +492,7 @@ def test_views_are_read(sql, new_catalog):
         "SELECT (SELECT max(value) FROM text.`{file}`) AS a",
     ],
 )
-def test_a_view_reads_nothing_but_the_catalog(sql, spark, new_catalog, tmp_path, query):
+def test_view_reads_nothing_but_catalog(sql, spark, new_catalog, tmp_path, query):
     secret = tmp_path / "secret"
     secret.write_text("x")
     spark.read.text(str(secret)).createOrReplaceTempView("mine")
@@ -526,7 +524,7 @@ def test_views_of_other_engines_are_read_where_spark_can(sql, new_catalog):
         sql("SELECT * FROM db.v VERSION AS OF 1")
 
 
-def test_other_statements_answer_as_frames(sql, new_catalog):
+def test_other_statements_return_frames(sql, new_catalog):
     sql(KEYED)
     fill(new_catalog)
     assert sql("SHOW TABLES IN db") == [("db", "t", False)]
@@ -545,7 +543,7 @@ def test_plain_tables_are_clustered(sql, new_catalog):
     assert sql("SELECT count(*) FROM db.a") == [(3,)]
 
 
-def test_every_table_gets_a_name(spark, sql, new_catalog):
+def test_tables_get_unique_names(spark, sql, new_catalog):
     sql(KEYED)
     fill(new_catalog)
     sql("CREATE VIEW db.w AS SELECT max(v) AS m FROM db.t")
@@ -558,7 +556,7 @@ def test_every_table_gets_a_name(spark, sql, new_catalog):
             spark.catalog.dropTempView(name)
 
 
-def test_the_command_line_runs_statements_on_spark(spark, warehouse, new_catalog, monkeypatch):
+def test_command_line_runs_statements_on_spark(spark, warehouse, new_catalog, monkeypatch):
     monkeypatch.setenv("SPARK_MASTER", "local[2]")
 
     def run(statement):
@@ -573,7 +571,7 @@ def test_the_command_line_runs_statements_on_spark(spark, warehouse, new_catalog
     assert run("SELECT id FROM db.a WHERE v = 30") == [{"id": 3}]
 
 
-def test_a_notebook_has_a_magic(spark, new_catalog):
+def test_notebook_has_magic(spark, new_catalog):
     magic = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
 
     class Shell:
@@ -650,7 +648,7 @@ def query_filled(spark, new_catalog):
     return run
 
 
-def test_queries_answer_as_over_whole_tables(spark, new_catalog, query_filled, monkeypatch):
+def test_pushed_down_queries_equal_whole_tables(spark, new_catalog, query_filled, monkeypatch):
     # A foreign stage that looks like a placeholder.
     own = spark.range(1).mapInArrow(lambda batches: batches, "r bigint")
     own.union(spark.range(3)).createOrReplaceTempView("own")
@@ -720,7 +718,7 @@ def needs(spark, new_catalog):
         ("rand() < id", None),
     ],
 )
-def test_rows_are_filtered_as_far_as_both_engines_agree(needs, where, predicate):
+def test_filters_are_pushed_down_where_engines_agree(needs, where, predicate):
     ((_, found),) = needs(f"SELECT * FROM {{t}} WHERE {where}")
     plain = [p for p in conjuncts(found) if p != IsNull("x", negated=True)]
     if predicate is None:

@@ -25,19 +25,19 @@ KEYED = table_schema(COLUMNS, primary_keys=["id"])
         ),
     ],
 )
-def test_new_values_of_columns(assignments, alias, expected):
+def test_set_gives_new_values_of_columns(assignments, alias, expected):
     assert changes.assign_columns(PLAIN, assignments, alias, "db.t") == expected
 
 
 @pytest.mark.parametrize(
     "paths", [[("v",), ("V",)], [("s",), ("s", "a")], [("s", "x")], [("v", "x")], [("nix",)]]
 )
-def test_new_values_that_contradict(paths):
+def test_contradicting_values_are_refused(paths):
     with pytest.raises(InvalidInputError):
         changes.assign_columns(PLAIN, [(path, "1") for path in paths], "t", "db.t")
 
 
-def test_rows_are_identified_by_the_needed_columns():
+def test_rows_are_identified_by_needed_columns():
     assert changes.named_by(PLAIN, ["x.V > 1", " WHERE f(`id`) = 'v'"], "db.t") == ["id", "v"]
     assert changes.named_by(PLAIN, ["t.id = q.v", ""], "db.t", "q") == ["id"]
     assert changes.named_by(PLAIN, ["EXISTS (SELECT 1)"], "db.t") == ["id", "s", "v"]
@@ -47,7 +47,7 @@ def test_rows_are_identified_by_the_needed_columns():
     assert changes.named_by(PLAIN, ["brand(v) > 'rand()'"], "db.t") == ["v"]
 
 
-def test_columns_are_named_by_the_alias():
+def test_columns_are_named_by_alias():
     from paimon_assets.engine.control.catalog.catalog import Identifier
 
     text = "db.t.a = cat.db.t.b AND other.db.t.c = 'db.t.d'"

@@ -56,7 +56,7 @@ def ids(table):
 
 
 @pytest.mark.parametrize("keys", [[], ["id"]])
-def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source, new_catalog, keys):
+def test_crash_before_checkpoint_commits_once(source, new_catalog, keys):
     options = {"bucket": "1"} if keys else {}
     table = new_table(new_catalog, COLUMNS, primary_keys=keys, options=options)
     sink = streaming.streaming_sink(table)
@@ -78,7 +78,7 @@ def test_a_crash_between_commit_and_checkpoint_neither_loses_nor_doubles(source,
     assert len({snapshot.commit_user for snapshot in snapshots}) == 1
 
 
-def test_format_commits_each_batch_once_and_continues_after_the_sink(
+def test_format_commits_each_batch_once_and_continues_after_sink(
     spark, source, new_catalog, warehouse, tmp_path
 ):
     table = new_table(new_catalog, COLUMNS)
@@ -108,7 +108,7 @@ def test_format_commits_each_batch_once_and_continues_after_the_sink(
     assert written == named
 
 
-def test_a_new_checkpoint_is_another_writer(source, new_catalog):
+def test_new_checkpoint_is_another_writer(source, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     source.add(0)
     source.run(streaming.streaming_sink(table))
@@ -127,7 +127,7 @@ def test_empty_batch_commits_on_request(spark, new_catalog, commit_empty, snapsh
     assert len(table.snapshots()) == snapshots
 
 
-def test_a_batch_that_does_not_fit_ends_the_query_with_the_reason(source, new_catalog):
+def test_unfit_batch_ends_query_with_reason(source, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     source.add(0)
     sink = streaming.streaming_sink(table)
@@ -137,15 +137,13 @@ def test_a_batch_that_does_not_fit_ends_the_query_with_the_reason(source, new_ca
     assert table.latest_snapshot() is None
 
 
-def test_outside_a_query_the_committer_must_be_named(spark, new_catalog):
+def test_committer_is_required_outside_query(spark, new_catalog):
     table = new_table(new_catalog, COLUMNS)
     with pytest.raises(Exception, match="commit_user"):
         streaming.streaming_sink(table)(spark.range(1), 0)
 
 
-def test_a_table_is_followed_from_its_state_over_its_changes(
-    spark, new_catalog, warehouse, tmp_path
-):
+def test_stream_reads_state_then_changes(spark, new_catalog, warehouse, tmp_path):
     table = new_table(new_catalog, COLUMNS, primary_keys=["id"], options={"bucket": "1"})
     target = new_catalog.create_table("db.copy", Schema.of(COLUMNS))
     rows = spark.readStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
@@ -174,7 +172,7 @@ def test_a_table_is_followed_from_its_state_over_its_changes(
     assert sorted((row["id"], row["value"]) for row in found) == [(1, 0), (2, 1), (2, 3), (3, 3)]
 
 
-def test_a_limit_of_rows_cuts_batches_between_snapshots(spark, new_catalog, warehouse, tmp_path):
+def test_limit_of_rows_cuts_batches_between_snapshots(spark, new_catalog, warehouse, tmp_path):
     table = new_table(new_catalog, COLUMNS)
     rows = spark.readStream.format("paimon_assets").options(warehouse=warehouse, table="db.t")
     sizes = []

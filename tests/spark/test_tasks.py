@@ -35,7 +35,7 @@ def test_packed_batch_is_equal_with_any_type():
 
 
 @given(st.integers(0, 300), st.integers(1, 500))
-def test_pieces_join_to_the_batch_and_keep_the_limit(rows, limit):
+def test_pieces_join_to_batch_and_keep_limit(rows, limit):
     batch = pa.RecordBatch.from_pydict({"n": pa.array(range(rows), pa.int64())})
     cut = list(packing.pieces(batch, limit))
     assert [n for piece in cut for n in piece["n"].to_pylist()] == list(range(rows))
@@ -51,7 +51,7 @@ def test_chunks_keep_every_batch_in_order(sizes, limit):
 
 
 @given(st.lists(st.lists(st.integers(0, 60), min_size=1, max_size=12), max_size=12))
-def test_rows_come_in_the_order_of_their_positions_however_batches_overlap(groups):
+def test_rows_are_ordered_by_position_over_batches(groups):
     batches = [numbered_batch(sorted(group)) for group in groups]
     packed = sorted(
         (
@@ -66,7 +66,7 @@ def test_rows_come_in_the_order_of_their_positions_however_batches_overlap(group
     assert merged == [f"row {n}" for n in sorted(n for group in groups for n in group)]
 
 
-def test_batches_that_do_not_overlap_pass_without_a_copy():
+def test_batches_that_do_not_overlap_pass_without_copy():
     first, second = numbered_batch([1, 2]), numbered_batch([3, 4])
     merged = list(packing.in_position_order([packing.Packed(1, first), packing.Packed(3, second)]))
     assert [batch["value"].buffers()[2].address for batch in merged] == [
@@ -74,7 +74,7 @@ def test_batches_that_do_not_overlap_pass_without_a_copy():
     ]
 
 
-def test_a_row_without_a_position_is_refused():
+def test_row_without_position_is_refused():
     batch = pa.RecordBatch.from_pydict({packing.POSITION_COLUMN: pa.array([1, None], pa.int64())})
     with pytest.raises(InvalidInputError) as caught:
         packing.take_positions(batch)
@@ -123,7 +123,7 @@ def test_our_hash_is_sparks(spark):
 
 
 @given(st.integers(1, 500), st.integers(1, 64), st.booleans())
-def test_there_are_never_many_more_tasks_than_cores_or_buckets(buckets, parallelism, partitioned):
+def test_tasks_are_bounded_by_cores_and_buckets(buckets, parallelism, partitioned):
     tasks = write_tasks(buckets, parallelism=parallelism, partitioned=partitioned)
     assert 1 <= tasks <= max(4 * parallelism, 2 * parallelism + buckets)
     if not partitioned:
@@ -131,7 +131,7 @@ def test_there_are_never_many_more_tasks_than_cores_or_buckets(buckets, parallel
 
 
 @given(st.integers(1, 64), st.integers(1, 16), st.binary(max_size=24))
-def test_the_buckets_of_a_partition_spread_evenly(buckets, parallelism, partition):
+def test_buckets_of_partition_spread_evenly(buckets, parallelism, partition):
     tasks = write_tasks(buckets, parallelism=parallelism, partitioned=True)
     owners = Counter(
         task_of(partition, bucket, buckets=buckets, tasks=tasks) for bucket in range(buckets)
@@ -171,12 +171,12 @@ def batch(*weights, count=None, parallelism=None):
         (batch(count=40), 8),
     ],
 )
-def test_small_tasks_share_a_job(tasks, expected):
+def test_small_tasks_share_job(tasks, expected):
     jobs = jobs_of(tasks, 2)
     assert len(jobs) == expected
     assert sorted(number for job in jobs for number in job) == list(range(len(tasks.payloads)))
 
 
 @pytest.mark.parametrize(("parallelism", "cores", "expected"), [(None, 4, 4), (2, 4, 2), (9, 4, 4)])
-def test_a_batch_may_ask_for_fewer_at_a_time(parallelism, cores, expected):
+def test_batch_limits_concurrent_tasks(parallelism, cores, expected):
     assert batch(count=3, parallelism=parallelism).at_a_time(cores) == expected

@@ -47,14 +47,14 @@ ANY_TYPE = st.recursive(ATOMIC, nested_types, max_leaves=5)
 
 
 @given(ANY_TYPE)
-def test_a_type_read_back_from_spark_is_sparks_type_again(data_type):
+def test_spark_types_round_trip(data_type):
     spark_type = types.to_spark_type(data_type, column="c")
     returned = types.from_spark_type(spark_type, column="c")
     assert types.to_spark_type(returned, column="c") == spark_type
 
 
 @given(ANY_TYPE)
-def test_empty_values_of_every_type_reach_the_types_spark_takes(data_type):
+def test_empty_values_have_spark_types(data_type):
     spark_schema = types.to_spark_schema([DataField(id=0, name="c", type=data_type)])
     wanted = types.spark_arrow_schema(spark_schema)
     have = pa.schema([pa.field("c", to_arrow_type(data_type))])
@@ -75,7 +75,7 @@ def test_empty_values_of_every_type_reach_the_types_spark_takes(data_type):
         (VectorType(element=parse_type("FLOAT"), length=3), "array<float>"),
     ],
 )
-def test_types_have_their_namesakes(data_type, text):
+def test_types_map_to_spark_types(data_type, text):
     assert types.to_spark_type(data_type, column="c").simpleString() == text
 
 
@@ -92,12 +92,12 @@ def test_nullability_is_kept_at_every_depth():
     assert not schema["b"].dataType["x"].nullable
 
 
-def test_a_type_paimon_lacks_is_named_with_its_column():
+def test_type_paimon_lacks_is_named_with_its_column():
     with pytest.raises(InvalidInputError, match="'gap'"):
         types.from_spark_type(sql_types.DayTimeIntervalType(), column="gap")
 
 
-def test_time_needs_a_spark_that_has_it(monkeypatch):
+def test_time_needs_spark_that_has_it(monkeypatch):
     time = replace(parse_type("TIME(3)"), nullable=True)
     monkeypatch.setattr(types, "_TIME", None)
     with pytest.raises(types.UnsupportedFeatureError, match="'clock'"):
@@ -108,7 +108,7 @@ def test_time_needs_a_spark_that_has_it(monkeypatch):
 @pytest.mark.parametrize(
     ("unit", "value"), [("ns", 1_001), ("ms", 2**62), ("s", -(2**62)), ("ms", -(2**54))]
 )
-def test_a_timestamp_that_spark_does_not_hold_is_refused(unit, value, place):
+def test_timestamp_that_spark_does_not_hold_is_refused(unit, value, place):
     kind = pa.timestamp(unit)
     values, spark_type = pa.array([0, None, value], kind), sql_types.TimestampNTZType()
     if place == "list":

@@ -32,14 +32,14 @@ def is_refused(source, target):
 
 
 @pytest.mark.parametrize(("source", "target"), list(itertools.product(MATRIX, MATRIX)))
-def test_every_cell_of_the_matrix_is_allowed_or_refused(source, target):
+def test_cast_matrix_is_complete(source, target):
     from_type, to_type = parse_type(source), parse_type(target)
     assert supports_cast(from_type, to_type) is not is_refused(source, target)
     refusal = cast_refusal(from_type, to_type)
     assert refusal == (f"{source} cannot become {target}" if is_refused(source, target) else None)
 
 
-def test_the_matrix_has_95_allowed_cells_of_which_java_has_93():
+def test_matrix_has_95_allowed_cells_of_which_java_has_93():
     pairs = list(itertools.product(map(parse_type, MATRIX), repeat=2))
     assert len(pairs) == 144
     assert sum(supports_cast(source, target) for source, target in pairs) == 95
@@ -47,7 +47,7 @@ def test_the_matrix_has_95_allowed_cells_of_which_java_has_93():
 
 
 @pytest.mark.parametrize("source", ["FLOAT", "DOUBLE"])
-def test_floating_point_becomes_boolean_only_with_the_switch(source):
+def test_floating_point_becomes_boolean_only_with_switch(source):
     from_type, to_type = parse_type(source), parse_type("BOOLEAN")
     assert supports_cast(from_type, to_type)
     assert not supports_cast(from_type, to_type, float_to_boolean=False)
@@ -80,7 +80,7 @@ def test_implicit_casts_need_no_permission(source, target):
 
 
 @pytest.mark.parametrize(("source", "target"), EXPLICIT)
-def test_explicit_casts_need_permission_and_the_refusal_names_it(source, target):
+def test_explicit_casts_need_permission_and_refusal_names_it(source, target):
     from_type, to_type = parse_type(source), parse_type(target)
     assert supports_cast(from_type, to_type)
     refusal = cast_refusal(from_type, to_type, explicit=False)

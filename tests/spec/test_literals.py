@@ -10,24 +10,24 @@ from tests.testkit.cast_vectors import VECTORS, bytes_of, type_of
 
 
 @pytest.mark.parametrize("given", [0.1, "0.1"], ids=["number", "text"])
-def test_float_literal_equals_the_stored_float(given):
+def test_float_literal_equals_stored_float(given):
     assert to_internal(given, AtomicType(root=TypeRoot.FLOAT), "c") == 0.10000000149011612
     assert to_internal(given, AtomicType(root=TypeRoot.DOUBLE), "c") == 0.1
 
 
-def test_a_number_beyond_all_floats_is_beyond_all_floats():
+def test_number_beyond_floats_compares_beyond_floats():
     assert to_internal(1e300, AtomicType(root=TypeRoot.FLOAT), "c") == math.inf
 
 
 @pytest.mark.parametrize("root", [TypeRoot.INT, TypeRoot.DOUBLE, TypeRoot.DECIMAL])
 @pytest.mark.parametrize("text", ["1_0", "١", "１"])
-def test_digits_that_python_alone_takes_are_no_number(root: TypeRoot, text: str) -> None:
+def test_python_only_digits_are_not_numbers(root: TypeRoot, text: str) -> None:
     with pytest.raises(InvalidInputError, match="not a value of that type"):
         to_internal(text, AtomicType(root=root), "n")
     assert to_internal("10", AtomicType(root=root), "n") == 10
 
 
-def test_nanoseconds_of_a_text_are_kept():
+def test_nanoseconds_of_text_are_kept():
     wanted = {
         "1970-01-01 00:00:00.101473979": 101_473_979,
         "1969-12-31T23:59:59.999999999": -1,

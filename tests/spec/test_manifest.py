@@ -17,7 +17,7 @@ entries = st.lists(
 
 
 @given(entries, st.randoms(use_true_random=False))
-def test_the_live_set_does_not_depend_on_the_order(items, random):
+def test_live_files_do_not_depend_on_order(items, random):
     shuffled = list(items)
     random.shuffle(shuffled)
     assert {e.identifier for e in live_entries(items)} == {
@@ -26,18 +26,18 @@ def test_the_live_set_does_not_depend_on_the_order(items, random):
 
 
 @given(entries)
-def test_a_deleted_identifier_is_never_live(items):
+def test_deleted_identifier_is_never_live(items):
     deleted = {e.identifier for e in items if e.kind is FileKind.DELETE}
     live = {e.identifier for e in live_entries(items)}
     assert live == {e.identifier for e in items if e.kind is FileKind.ADD} - deleted
 
 
-def test_an_upgraded_file_lives_on_its_new_level_only():
+def test_upgraded_file_is_only_on_new_level():
     old, new = entry(FileKind.ADD, "a"), entry(FileKind.ADD, "a", level=5)
     assert live_entries([old, old._replace(kind=FileKind.DELETE), new]) == [new]
 
 
-def test_the_format_is_read_from_the_name_not_from_the_table():
+def test_format_is_read_from_name_not_from_table():
     names = {"x.parquet": "parquet", "x.zstd.orc": "orc", "x.csv.gz": "csv", "x": ""}
     for name, expected in names.items():
         file = DataFileMeta(file_name=name, file_size=1, row_count=1, schema_id=0)
@@ -75,7 +75,7 @@ def test_groups_share_no_row_and_lose_no_file(ranges):
 
 
 @given(RANGES)
-def test_a_group_is_no_larger_than_its_overlaps_ask_for(ranges):
+def test_group_has_only_overlapping_files(ranges):
     for group in group_by_row_range(files_of(ranges)):
         ordered = sorted(group, key=lambda file: file.first_row_id or 0)
         reached = row_ids(ordered[0])

@@ -22,7 +22,7 @@ def functions_of(options):
     return {name: each.function.value for name, each in rules.aggregations.items()}
 
 
-def test_every_column_of_an_aggregation_table_has_a_function():
+def test_every_column_of_aggregation_table_has_function():
     options = {
         **AGGREGATION,
         "sequence.field": "s",
@@ -40,7 +40,7 @@ def test_every_column_of_an_aggregation_table_has_a_function():
     assert functions_of(AGGREGATION)["b"] == "last_non_null_value"
 
 
-def test_the_settings_of_a_function_are_read():
+def test_settings_of_function_are_read():
     rules = merge_rules.merge_rules_of(
         schema_of(
             {
@@ -82,7 +82,7 @@ def test_sequence_groups_own_their_fields_and_columns():
 
 
 @pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
-def test_engines_that_choose_a_record_have_no_rules_of_their_own(engine):
+def test_choosing_engines_have_no_column_rules(engine):
     rules = merge_rules.merge_rules_of(schema_of({"merge-engine": engine, "ignore-delete": "true"}))
     assert rules.traits.engine is MergeEngine(engine)
     assert rules.ignore_delete
@@ -139,6 +139,6 @@ def test_engines_that_choose_a_record_have_no_rules_of_their_own(engine):
         ),
     ],
 )
-def test_rules_that_make_no_sense_are_refused_when_the_table_is_created(options, message):
+def test_contradictory_rules_are_refused_on_creation(options, message):
     with pytest.raises(InvalidInputError, match=message):
         validate_schema(schema_of(options))

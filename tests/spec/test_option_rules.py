@@ -43,7 +43,7 @@ def schema(options, primary_keys=("id",), **columns):
         ({"file-index.bloom-filter.v.fpp": "7"}, "'file-index.bloom-filter.v.fpp' .*between"),
     ],
 )
-def test_a_wrong_value_is_refused_with_its_key(options, message):
+def test_wrong_value_is_refused_with_its_key(options, message):
     with pytest.raises(InvalidInputError, match=message):
         check_options(schema(options), {})
 
@@ -67,7 +67,7 @@ def test_values_of_java_are_taken(options):
     check_options(schema(options, m="MAP<STRING, INT>"), {})
 
 
-def test_only_changes_are_checked():
+def test_only_changed_options_are_checked():
     old = {"file.format": "xyz", "snapshot.num-retained.max": "5"}
     check_options(schema({**old, "bucket": "1"}), old)
     with pytest.raises(InvalidInputError, match="num-retained"):
@@ -91,7 +91,7 @@ def test_only_changes_are_checked():
         ("file-index.bloom-filter.column", "file-index.bloom-filter.columns"),
     ],
 )
-def test_a_key_close_to_a_known_one_is_pointed_out(key, meant):
+def test_similar_key_is_suggested(key, meant):
     assert key_hints([key]) == {key: meant}
 
 

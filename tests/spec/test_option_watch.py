@@ -28,11 +28,11 @@ def _surprises(keys, patterns):
     ]
 
 
-def test_no_option_of_upstream_is_a_surprise():
+def test_upstream_options_are_classified():
     assert _surprises(_column("upstream.csv", "key"), _column("harmless.csv", "pattern")) == []
 
 
-def test_the_watch_sees_a_key_that_is_taken_out():
+def test_removed_key_is_detected():
     patterns = _column("harmless.csv", "pattern")
     keys = _column("upstream.csv", "key")
     left = [pattern for pattern in patterns if pattern != "chain-table.*"]
@@ -44,7 +44,7 @@ def test_the_watch_sees_a_key_that_is_taken_out():
     assert _surprises([*keys, "rows.upside-down"], patterns) == ["rows.upside-down"]
 
 
-def test_every_pattern_is_of_a_key_that_is_not_known():
+def test_every_pattern_is_of_key_that_is_not_known():
     keys = [key for key in _column("upstream.csv", "key") if key not in KNOWN]
     patterns = _column("harmless.csv", "pattern")
     assert [p for p in patterns if not any(fnmatchcase(key, p) for key in keys)] == []

@@ -6,21 +6,21 @@ from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.catalog_options import shown_catalog_options, shown_options
 
 
-def test_an_absent_option_has_its_default():
+def test_absent_option_has_its_default():
     assert opt.Options({}).get(opt.BUCKET) == -1
 
 
-def test_a_fallback_key_is_found():
+def test_fallback_key_is_found():
     assert opt.Options({"deduplicate.ignore-delete": "TRUE"}).get(opt.IGNORE_DELETE) is True
 
 
-def test_a_bad_value_names_option_and_text():
+def test_bad_value_names_option_and_text():
     with pytest.raises(InvalidInputError, match=r"'partition.legacy-name' has the value 'yes'"):
         opt.Options({"partition.legacy-name": "yes"}).get(opt.PARTITION_LEGACY_NAME)
 
 
 @pytest.mark.parametrize("text", ["", "mb", "1 xb", "-1 mb", "1.5 gb"])
-def test_a_bad_memory_size_is_refused(text):
+def test_bad_memory_size_is_refused(text):
     with pytest.raises(ValueError, match="size"):
         opt.parse_memory(text)
 
@@ -30,7 +30,7 @@ def test_durations_are_milliseconds(text, millis):
     assert opt.parse_duration_ms(text) == millis
 
 
-def test_every_option_has_a_description_and_is_listed_once():
+def test_every_option_has_description_and_is_listed_once():
     keys = [option.key for option in opt.ALL_OPTIONS]
     assert len(keys) == len(set(keys))
     assert all(option.description.endswith(".") for option in opt.ALL_OPTIONS)
@@ -82,25 +82,25 @@ def test_other_options_of_tables_are_shown(key):
     assert shown_options({key: "abc"}) == {key: "abc"}
 
 
-def test_credentials_in_a_path_are_hidden():
+def test_credentials_in_path_are_hidden():
     options = {"data-file.external-paths": "s3://key:secret@bucket/a,oss://b/c"}
     assert shown_options(options) == {
         "data-file.external-paths": f"s3://{HIDDEN}@bucket/a,oss://b/c"
     }
 
 
-def test_only_catalog_options_that_are_known_to_be_none_are_shown():
+def test_only_known_plain_catalog_options_are_shown():
     shown = {"metastore": "filesystem", "warehouse": "/w", "s3.region": "eu", "hdfs.user": "me"}
     hidden = {"uri": "jdbc:sqlite:/l", "lock.user": "me", "s3.anything": "abc", "anything": "abc"}
     found = shown_catalog_options({**shown, **hidden})
     assert found == {**shown, **dict.fromkeys(hidden, HIDDEN)}
 
 
-def test_a_switch_is_no_secret():
+def test_boolean_is_no_secret():
     assert shown_options({"query-auth.enabled": "true"}) == {"query-auth.enabled": "true"}
 
 
-def test_no_error_shows_credentials_in_a_path():
+def test_no_error_shows_credentials_in_path():
     path = "s3://key:sec/ret@bucket/warehouse"
     error = InvalidInputError(f"'{path}' is wrong", path=path)
     assert f"{error} {error.message} {error.details} {error!r}".count("sec/ret") == 0
@@ -122,7 +122,7 @@ def test_no_error_shows_credentials_in_a_path():
         ("1969-12-31 23:59:59.999", -1),
     ],
 )
-def test_timestamp_is_milliseconds_or_a_time(text, millis):
+def test_timestamp_is_milliseconds_or_time(text, millis):
     assert opt.parse_instant_ms(text) == millis
 
 
@@ -140,7 +140,7 @@ def test_two_timestamps_are_separated():
 
 
 @pytest.mark.parametrize("text", ["", "1", ",2", "1,", "1,2,3", "now,1"])
-def test_anything_else_is_refused_by_the_option_s_name(text):
+def test_invalid_timestamp_names_its_option(text):
     options = opt.Options({opt.INCREMENTAL_BETWEEN_TIMESTAMP.key: text})
     with pytest.raises(InvalidInputError, match=opt.INCREMENTAL_BETWEEN_TIMESTAMP.key):
         options.get(opt.INCREMENTAL_BETWEEN_TIMESTAMP)

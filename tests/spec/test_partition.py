@@ -21,7 +21,7 @@ def test_escaped_text_holds_no_separator_and_is_restored(text):
     assert unescape(escape(text)) == text
 
 
-def test_the_escaped_form_is_java_s():
+def test_escaped_form_equals_java():
     assert escape("a/b c=%:中é") == "a%2Fb c%3D%25%3A中é"
 
 
@@ -43,25 +43,25 @@ def test_the_escaped_form_is_java_s():
         ("TIMESTAMP(3)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000"),
     ],
 )
-def test_values_become_the_directory_texts_java_writes(type_text, value, legacy, new):
+def test_values_become_directory_texts_java_writes(type_text, value, legacy, new):
     data_type = parse_type(type_text)
     internal = to_internal(value, data_type, "c")
     assert value_text(internal, data_type, legacy=True) == legacy
     assert value_text(internal, data_type, legacy=False) == new
 
 
-def test_null_empty_and_blank_values_share_the_default_directory():
+def test_null_empty_and_blank_values_share_default_directory():
     field = DataField(id=0, name="p", type=parse_type("STRING"))
     for value in (None, "", "  "):
         path = partition_path([field], [value], default_name="__DEFAULT__", legacy=True)
         assert path == "p=__DEFAULT__"
 
 
-def test_bytes_that_are_no_text_have_a_directory_too():
+def test_binary_partition_values_have_directory():
     assert value_text(b"a\xff", parse_type("BYTES"), legacy=False) == "a\ufffd"
 
 
-def test_bucket_directories_follow_the_partition():
+def test_bucket_directories_follow_partition():
     paths = TablePaths(table="/w/db.db/t", data_directory="data")
     assert paths.bucket("a=1/b=2", 3) == "/w/db.db/t/data/a=1/b=2/bucket-3"
     assert TablePaths(table="/w/t").bucket("", -2) == "/w/t/bucket-postpone"
@@ -80,12 +80,12 @@ def float_vectors():
 
 
 @pytest.mark.parametrize(("root", "text", "expected"), float_vectors())
-def test_floats_become_the_directory_texts_java_writes(root, text, expected):
+def test_floats_become_directory_texts_java_writes(root, text, expected):
     value = c_float(float(text)).value if root == "FLOAT" else float(text)
     assert value_text(value, parse_type(root), legacy=True) == expected
 
 
-def test_folders_of_floats_have_the_texts_of_java_17():
+def test_folders_of_floats_have_texts_of_java_17():
     """Not always the shortest: beyond 2^53 (of FLOAT 2^24), and among the smallest."""
     with GOLDEN.with_name("float_texts.csv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.DictReader(lines))
@@ -110,6 +110,6 @@ def test_folders_of_floats_have_the_texts_of_java_17():
         ("TIME(9)", 86_399_999, "23:59:59.999"),
     ],
 )
-def test_a_time_is_named_as_java_casts_it_to_text(kind, millis, text):
+def test_time_is_named_as_java_casts_it_to_text(kind, millis, text):
     assert value_text(millis, parse_type(kind), legacy=False) == text
     assert value_text(millis, parse_type(kind), legacy=True) == str(millis)

@@ -38,14 +38,14 @@ rows_strategy = st.lists(st.fixed_dictionaries({"a": values, "b": values}), min_
 
 
 @given(predicates, rows_strategy)
-def test_a_file_with_a_passing_row_is_never_skipped(predicate, rows):
+def test_file_with_passing_row_is_never_skipped(predicate, rows):
     if any(truth(predicate, row) for row in rows):
         assert may_match(predicate, lambda field: bounds(rows, field))
         assert may_match(predicate, lambda field: UNKNOWN)
 
 
 @given(leaves, values)
-def test_a_single_known_value_is_decided_exactly(leaf, value):
+def test_single_known_value_is_decided_exactly(leaf, value):
     row = {"a": value, "b": value}
     assert may_match(leaf, lambda field: exactly(value)) == (truth(leaf, row) is True)
 
@@ -61,7 +61,7 @@ def test_a_single_known_value_is_decided_exactly(leaf, value):
         (None, None, "x", True),
     ],
 )
-def test_a_prefix_is_compared_with_truncated_bounds(low, high, prefix, expected):
+def test_prefix_is_compared_with_truncated_bounds(low, high, prefix, expected):
     known = Bounds(minimum=low, maximum=high)
     assert may_match(pred.StartsWith("s", prefix), lambda field: known) is expected
     assert may_match(pred.Like("s", f"{prefix}%_"), lambda field: known) is expected
@@ -71,19 +71,19 @@ def test_a_prefix_is_compared_with_truncated_bounds(low, high, prefix, expected)
 @pytest.mark.parametrize("pattern", ["a%", "%b", "a_", "b", r"a\%", "%"])
 @pytest.mark.parametrize("value", ["a", "ab", "a%", "b", "", None])
 @pytest.mark.parametrize("negated", [False, True])
-def test_a_pattern_decides_a_single_known_value_exactly(pattern, value, negated):
+def test_pattern_decides_single_known_value_exactly(pattern, value, negated):
     leaf = pred.Like("s", pattern, negated)
     assert may_match(leaf, lambda field: exactly(value)) == (truth(leaf, {"s": value}) is True)
 
 
-def test_only_whole_conjuncts_on_the_given_columns_are_kept():
+def test_only_whole_conjuncts_on_given_columns_are_kept():
     a, b = pred.Comparison("a", pred.CompareOp.GT, 1), pred.Comparison("b", pred.CompareOp.GT, 1)
     assert pred.only_on(pred.And((a, b, pred.Or((a, b)))), ["a"]) == a
     assert pred.only_on(pred.Or((a, b)), ["a"]) is None
 
 
 @given(predicates)
-def test_renaming_there_and_back_changes_nothing(predicate):
+def test_renaming_back_restores_predicate(predicate):
     there = pred.rename(predicate, {"a": "x", "b": "y"})
     assert pred.fields_of(there) <= {"x", "y"}
     assert pred.rename(there, {"x": "a", "y": "b"}) == predicate
@@ -120,7 +120,7 @@ PLACES = {
 }
 
 
-def test_a_known_float_is_judged_exactly_as_whole_partitions_go_by_the_answer():
+def test_known_float_is_decided_exactly():
     for place, value in enumerate(FLOATS):
         held = {"p": exactly(value)}.__getitem__
         for other, literal in enumerate(FLOATS):

@@ -33,7 +33,7 @@ def test_primary_key_columns_become_not_null():
     assert schema.column("v").type.nullable
 
 
-def test_keys_given_as_options_move_into_the_key_lists():
+def test_keys_given_as_options_move_into_key_lists():
     schema = table_schema(
         {"id": "BIGINT", "dt": "STRING"}, options={"primary-key": "id, dt", "partition": "dt"}
     )
@@ -43,7 +43,7 @@ def test_keys_given_as_options_move_into_the_key_lists():
     assert schema.options == {}
 
 
-def test_an_unknown_column_is_answered_with_those_there_are():
+def test_unknown_column_lists_existing_ones():
     with pytest.raises(NotFoundError, match=r"Column 'c' does not exist; the table has a, b"):
         table_schema({"a": "INT", "b": "INT"}).column("c")
 
@@ -63,7 +63,7 @@ def test_comments_of_unknown_columns_are_refused():
         (["id", "dt"], ["dt"], "-2", BucketMode.POSTPONE),
     ],
 )
-def test_the_bucket_mode_follows_from_keys_and_option(primary, partition, bucket, mode):
+def test_bucket_mode_follows_from_keys_and_option(primary, partition, bucket, mode):
     schema = table_schema(
         {"id": "BIGINT", "dt": "STRING"},
         primary_keys=primary,
@@ -137,12 +137,12 @@ COLUMNS = {"k": "INT", "p": "STRING", "v": "DOUBLE", "a": {"type": "ARRAY", "ele
         ),
     ],
 )
-def test_a_schema_that_breaks_a_rule_is_refused(columns, kwargs, message):
+def test_schema_that_breaks_rule_is_refused(columns, kwargs, message):
     with pytest.raises(InvalidInputError, match=message):
         validate_schema(table_schema(columns, **kwargs))
 
 
-def test_a_good_schema_passes():
+def test_good_schema_passes():
     validate_schema(
         table_schema(
             COLUMNS,

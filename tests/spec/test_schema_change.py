@@ -71,18 +71,18 @@ JAVA = (
 
 
 @pytest.mark.parametrize(("change", "text"), JAVA)
-def test_a_change_is_the_json_of_java_both_ways(change, text):
+def test_schema_change_round_trips_java_json(change, text):
     assert json.dumps(structure.change_to_json(change), separators=(",", ":")) == text
     assert structure.change_from_json(json.loads(text)) == change
 
 
-def test_list_is_parsed_bare_and_as_a_request():
+def test_list_is_parsed_bare_and_as_request():
     changes = tuple(change for change, _ in JAVA)
     assert structure.changes_from_json(structure.changes_to_json(changes)) == changes
     assert structure.changes_from_json({"changes": structure.changes_to_json(changes)}) == changes
 
 
-def test_people_write_less_than_java():
+def test_short_forms_of_changes_are_parsed():
     assert structure.change_from_json({"type": "dropColumn", "fieldNames": "a"}) == drop_column("a")
     assert structure.change_from_json(
         {"action": "setOption", "key": "k", "value": 4}
@@ -131,7 +131,7 @@ def test_invalid_change_is_refused(document, message):
         structure.change_from_json(document)
 
 
-def test_the_wrong_change_of_a_list_is_counted():
+def test_wrong_change_of_list_is_numbered():
     with pytest.raises(InvalidInputError, match=r"Change 2 of 2: .*'renameColumn' needs 'newName'"):
         structure.changes_from_json(
             [structure.change_to_json(JAVA[0][0]), {"action": "renameColumn", "fieldNames": ["a"]}]

@@ -24,7 +24,7 @@ def evolve(schema, *changes):
     return apply_changes(schema, changes, has_snapshots=True, time_millis=2)
 
 
-def test_a_line_for_everything_that_changed():
+def test_diff_has_line_for_each_change():
     new = evolve(
         OLD,
         drop_column("b"),
@@ -59,7 +59,7 @@ COLUMNS = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(TYPES), min
 
 
 @given(COLUMNS, COLUMNS, st.permutations("abcdef"))
-def test_reconciling_changes_reach_the_declaration(before, after, order):
+def test_reconciling_changes_reach_declaration(before, after, order):
     declared = Schema.of({name: after[name] for name in order if name in after}, comment="now")
     stored = table_schema(before)
     found = reconciling_changes(stored, declared)
@@ -73,7 +73,7 @@ def test_reconciling_changes_reach_the_declaration(before, after, order):
     assert not reconciling_changes(new, declared).changes
 
 
-def test_a_column_that_alone_has_its_type_was_renamed():
+def test_column_with_unique_type_is_renamed():
     stored = table_schema({"a": "INT", "b": "STRING"})
     found = reconciling_changes(stored, Schema.of({"x": "STRING", "a": "INT"}))
     assert found.changes == (rename_column("b", "x"), move_column("x", first=True))

@@ -76,13 +76,13 @@ def test_several_changes_make_one_schema():
     assert (new.comment, new.options) == ("changed", {"target-file-size": "1 mb"})
 
 
-def test_ids_are_never_used_again():
+def test_ids_are_never_reused():
     new = evolve(FLAT, drop_column("d"))
     assert new.highest_field_id == 3
     assert evolve(new, add_column("d", "INT")).column("d").id == 4
 
 
-def test_nested_fields_of_a_new_column_get_ids_of_their_own():
+def test_nested_fields_of_new_column_get_ids_of_their_own():
     new = evolve(FLAT, add_column("r", "ROW<x INT, y ROW<z INT>>"), add_column("e", "INT"))
     assert new.column("r").id == 4
     assert sorted(all_field_ids([new.column("r")])) == [4, 5, 6, 7]
@@ -121,7 +121,7 @@ def test_column_moves_to_its_place(change, order):
         move_column("a", before="a"),
     ],
 )
-def test_a_column_that_stays_is_not_moved(move):
+def test_column_that_stays_is_not_moved(move):
     with pytest.raises(InvalidInputError, match=f"Column '{move.move.field_name}' cannot go"):
         evolve(FLAT, move)
 
@@ -138,13 +138,13 @@ def test_any_order_is_reached_by_moves(order):
     assert [schema.column(name).id for name in "abcd"] == [0, 1, 2, 3]
 
 
-def test_a_new_column_may_go_before_the_partition_columns():
+def test_new_column_may_go_before_partition_columns():
     schema = with_options(KEYED, add_column_before_partition="true")
     assert evolve(schema, add_column("n", "INT")).field_names[0] == "n"
     assert evolve(KEYED, add_column("n", "INT")).field_names[-1] == "n"
 
 
-def test_a_renamed_key_is_renamed_wherever_it_is_named():
+def test_renamed_key_is_renamed_wherever_it_is_named():
     schema = with_options(KEYED, fields__v__stats_mode="full")
     new = evolve(
         schema, rename_column("k", "key"), rename_column("s", "seq"), rename_column("v", "w")
@@ -160,7 +160,7 @@ def test_a_renamed_key_is_renamed_wherever_it_is_named():
     assert [field.id for field in new.fields] == [0, 1, 2, 3, 4]
 
 
-def test_sequence_groups_follow_a_rename():
+def test_sequence_groups_follow_rename():
     schema = table_schema(
         {"k": "INT", "g": "INT", "h": "INT", "a": "INT"},
         primary_keys=["k"],
@@ -236,12 +236,12 @@ def test_unknown_columns_are_named(change):
 
 
 @pytest.mark.parametrize("change", [add_column("b", "INT"), rename_column("a", "b")])
-def test_a_taken_name_is_refused(change):
+def test_taken_name_is_refused(change):
     with pytest.raises(AlreadyExistsError, match="Column 'b' exists already"):
         evolve(FLAT, change)
 
 
-def test_options_that_name_columns_are_judged_when_all_is_changed():
+def test_column_options_are_checked_after_all_changes():
     schema = replace(FLAT, options={"file-index.bitmap.columns": "a,b"})
     new = evolve(schema, rename_column("a", "e"), set_option("file-index.bitmap.columns", "b,e"))
     assert new.options == {"file-index.bitmap.columns": "b,e"}
@@ -252,7 +252,7 @@ def test_options_that_name_columns_are_judged_when_all_is_changed():
         evolve(schema, drop_column("b"), add_column("b", "INT"))
 
 
-def test_the_last_column_stays():
+def test_last_column_stays():
     schema = table_schema({"a": "INT"})
     with pytest.raises(InvalidInputError, match="'a' cannot be dropped: it is the last one"):
         evolve(schema, drop_column("a"))
@@ -268,13 +268,13 @@ def test_the_last_column_stays():
         sc.UpdateColumnNullability(field_names=("r", "x"), new_nullability=False),
     ],
 )
-def test_fields_inside_a_column_do_not_change(change):
+def test_fields_inside_column_do_not_change(change):
     schema = table_schema({"r": "ROW<x INT, y INT>"})
     with pytest.raises(UnsupportedFeatureError, match=r"'r\.[xz]' cannot be changed: it is insi"):
         evolve(schema, change)
 
 
-def test_whether_a_column_is_a_key_is_asked_of_the_old_schema():
+def test_key_membership_is_checked_on_old_schema():
     changes = (rename_column("k", "key"), update_column_type("key", "BIGINT"))
     with pytest.raises(InvalidInputError, match="'key' cannot change: it belongs to the primary"):
         evolve(KEYED, *changes)
@@ -282,7 +282,7 @@ def test_whether_a_column_is_a_key_is_asked_of_the_old_schema():
         evolve(KEYED, rename_column("k", "key"), add_column("k", "INT"), drop_column("k"))
 
 
-def test_a_primary_key_is_dropped_while_the_table_is_empty():
+def test_primary_key_is_dropped_while_table_is_empty():
     schema = table_schema(
         {"k": "INT"}, primary_keys=["k"], options={"bucket": "1", "bucket-key": "k"}
     )
@@ -291,7 +291,7 @@ def test_a_primary_key_is_dropped_while_the_table_is_empty():
     assert str(new.column("k").type) == "INT NOT NULL"
 
 
-def test_null_may_become_not_null_if_an_earlier_schema_had_it():
+def test_null_may_become_not_null_if_earlier_schema_had_it():
     allowed = replace(FLAT, options=NOT_NULL_ALLOWED)
     new = evolve(allowed, update_column_nullability("a", nullable=False))
     assert str(new.column("a").type) == "INT NOT NULL"
@@ -315,7 +315,7 @@ TYPES = (*map(parse_type, " ".join(ATOMIC).split()), parse_type("DECIMAL(10, 2)"
 
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("source", TYPES, ids=str)
-def test_a_type_changes_where_a_cast_is_allowed(source, explicit):
+def test_type_changes_where_cast_is_allowed(source, explicit):
     options = {} if explicit else {"disable-explicit-type-casting": "true"}
     schema = table_schema({"a": source}, options=options)
     for target in TYPES:
@@ -328,7 +328,7 @@ def test_a_type_changes_where_a_cast_is_allowed(source, explicit):
                 evolve(schema, update_column_type("a", target))
 
 
-def test_java_alone_does_not_make_booleans_of_reals():
+def test_java_refuses_cast_of_reals_to_booleans():
     schema = table_schema({"a": "FLOAT"})
     assert evolve(schema, update_column_type("a", "BOOLEAN")).id == 1
     strict = replace(schema, options={"cast.float-to-boolean": "false"})
@@ -336,7 +336,7 @@ def test_java_alone_does_not_make_booleans_of_reals():
         evolve(strict, update_column_type("a", "BOOLEAN"))
 
 
-def test_a_default_must_be_a_value_of_the_new_type_too():
+def test_default_must_fit_new_type():
     schema = table_schema({"a": "STRING"})
     schema = evolve(schema, update_column_default_value("a", "none"))
     assert schema.column("a").default_value == "none"
@@ -378,7 +378,7 @@ OPTIONS: tuple[tuple[dict[str, str], SchemaChange, str | None], ...] = (
 
 
 @pytest.mark.parametrize(("options", "change", "message"), OPTIONS)
-def test_which_options_change(options, change, message):
+def test_options_changed_by_schema_change(options, change, message):
     schema = table_schema({"a": "INT"}, primary_keys=["a"], options={"bucket": "-1", **options})
     if message is None:
         new = evolve(schema, change)
@@ -389,7 +389,7 @@ def test_which_options_change(options, change, message):
 
 
 @pytest.mark.parametrize("key", ["merge-engine", "type", "bucket"])
-def test_empty_table_takes_changes_of_a_new_one(key):
+def test_empty_table_takes_changes_of_new_one(key):
     value = {"merge-engine": "aggregation", "type": "table", "bucket": "-1"}[key]
     schema = table_schema({"a": "INT"}, primary_keys=["a"], options={"bucket": "2"})
     assert evolve(schema, set_option(key, value), has_snapshots=False).options[key] == value
@@ -400,7 +400,7 @@ def test_keys_are_not_chosen_by_options_afterwards():
         evolve(FLAT, set_option("primary-key", "a"), has_snapshots=False)
 
 
-def test_a_change_that_changes_nothing_is_known():
+def test_ineffective_change_is_detected():
     schema = with_options(FLAT, target_file_size="1 mb")
     assert changes_nothing(schema, evolve(schema, set_option("target-file-size", "1 mb")))
     assert not changes_nothing(schema, evolve(schema, sc.UpdateComment(comment="x")))

@@ -52,7 +52,7 @@ def test_partition_columns_may_be_missing_where_folders_name_them():
     assert len(seg.column_differences(schema, columns, partitioned=False)) == 1
 
 
-def test_words_of_types_are_carbons_and_sqls():
+def test_type_names_of_carbon_and_sql_are_accepted():
     text = "a:long, b:Short,c:BYTE,d:decimal(10,2),e:bigint"
     parsed = seg.parse_partition_option(text, {})
     assert [str(found) for _, found in parsed] == [
@@ -62,7 +62,7 @@ def test_words_of_types_are_carbons_and_sqls():
         seg.parse_partition_option("a:int:b", {"path": "/x"})
 
 
-def test_message_names_the_right_value_of_the_option():
+def test_message_names_right_option_value():
     schema = table_schema({"v": "INT", "p": "DECIMAL(4, 2)"}, partition_keys=["p"])
     with pytest.raises(InvalidInputError, match=r"give partition = p:decimal\(4,2\)"):
         seg.check_partition_option("db.t", schema, None, {})
@@ -80,7 +80,7 @@ def test_message_names_the_right_value_of_the_option():
         ("s3://b/x.parquet", "s3://b", False),
     ],
 )
-def test_a_file_is_foreign_unless_the_table_writes_there(path, roots, foreign):
+def test_file_is_foreign_unless_table_writes_there(path, roots, foreign):
     options = Options({"data-file.external-paths": roots} if roots else {})
     file = DataFileMeta(
         file_name="x.parquet", file_size=1, row_count=1, schema_id=0, external_path=path

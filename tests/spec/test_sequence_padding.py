@@ -46,7 +46,7 @@ ALL = [FLAG, "second-to-micro", "millis-to-micro"]
         ("TIME", []),
     ],
 )
-def test_a_type_is_padded_only_where_the_promised_record_wins(seq_type, legal):
+def test_type_is_padded_only_where_promised_record_wins(seq_type, legal):
     for padding in ALL:
         if padding in legal:
             validate_schema(schema(seq_type, padding))
@@ -76,7 +76,7 @@ def test_unpadded_field_gets_its_true_reason(seq_type, padding, reason):
 
 
 @pytest.mark.parametrize("seq_type", ["STRING", "DOUBLE", "DECIMAL(20, 3)", "TIMESTAMP(9)"])
-def test_the_layout_sequence_number_takes_every_legacy_type(seq_type):
+def test_layout_sequence_number_takes_every_legacy_type(seq_type):
     own = table_schema(
         {"k": "INT", "s": seq_type},
         primary_keys=["k"],
@@ -113,13 +113,13 @@ def test_bad_padding_options_are_refused_at_creation(kwargs, message):
         validate_schema(schema("BIGINT", **kwargs))
 
 
-def test_blanks_and_letter_case_in_the_list_are_accepted():
+def test_blanks_and_letter_case_in_list_are_accepted():
     config = padding_of(schema("BIGINT", "Second-to-micro, ROW-KIND-FLAG"))
     assert config is not None
     assert config.steps == (SequencePadding.SECOND_TO_MICRO, SequencePadding.ROW_KIND_FLAG)
 
 
-def test_a_table_without_padding_has_none():
+def test_table_without_padding_has_none():
     plain = table_schema(
         {"k": "INT", "s": "INT"}, primary_keys=["k"], options={"bucket": "1", "sequence.field": "s"}
     )

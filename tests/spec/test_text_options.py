@@ -5,7 +5,7 @@ from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePat
 from tests.testkit.errors import refused
 
 
-def test_names_are_sparks_in_any_letter_case():
+def test_option_names_are_those_of_spark_in_any_case():
     found = TextOptions.of(
         "csv", {"Delimiter": "\\t", "HEADER": "False", "charset": "Latin1"}, "ab"
     )
@@ -34,7 +34,7 @@ def test_unknown_option_is_refused_by_name(file_format, options, message):
         TextOptions.of(file_format, options, ())
 
 
-def test_java_patterns_become_those_of_c():
+def test_java_patterns_become_strptime_patterns():
     assert TimePattern.of("d.M.yyyy 'o''clock' HH:mm").format == "%d.%m.%Y o'clock %H:%M"
     found = TimePattern.of("HH:mm:ss,SSS")
     assert (found.format, found.fraction_mark, found.fraction_digits) == ("%H:%M:%S", ",", 3)

@@ -77,7 +77,7 @@ def nested_types(children: st.SearchStrategy[DataType]) -> st.SearchStrategy[Dat
 
 
 @given(st.recursive(atomic, nested_types, max_leaves=6))
-def test_every_type_survives_its_json_form(data_type):
+def test_types_round_trip_json(data_type):
     assert parse_type(type_to_json(data_type)) == data_type
 
 
@@ -96,7 +96,7 @@ def test_every_type_survives_its_json_form(data_type):
         ("TIME", "TIME(0)"),
     ],
 )
-def test_the_parser_takes_the_spellings_java_takes(text, expected):
+def test_parser_accepts_java_spellings(text, expected):
     assert type_to_json(parse_type(text)) == (
         expected or "TIMESTAMP(0) WITH LOCAL TIME ZONE NOT NULL"
     )
@@ -106,13 +106,13 @@ def test_the_parser_takes_the_spellings_java_takes(text, expected):
     "text",
     ["", "INTT", "DECIMAL(39, 1)", "DECIMAL(5, 6)", "TIMESTAMP(10)", "CHAR(0)", "INT(3)", "ARRAY"],
 )
-def test_an_unknown_type_is_refused_by_name(text):
+def test_unknown_type_is_refused_by_name(text):
     with pytest.raises(FormatError, match="data type") as raised:
         parse_type(text)
     assert text in str(raised.value)
 
 
-def test_types_print_as_people_write_them():
+def test_types_print_as_sql():
     row = RowType(fields=(DataField(id=1, name="x", type=string()),))
     assert str(MapType(key=decimal(10, 2), value=ArrayType(element=row))) == (
         "MAP<DECIMAL(10, 2), ARRAY<ROW<x STRING>>>"
@@ -132,7 +132,7 @@ def test_types_print_as_people_write_them():
         ("ROW<`a, b>` INT, `c``d` ROW<e TIMESTAMP(3)>>", "ROW<a, b> INT, c`d ROW<e TIMESTAMP(3)>>"),
     ],
 )
-def test_people_may_write_nested_types_as_one_text(text, shown):
+def test_nested_types_are_parsed_from_one_text(text, shown):
     assert str(parse_type(text)) == shown
 
 
@@ -141,6 +141,6 @@ def test_people_may_write_nested_types_as_one_text(text, shown):
     ["ARRAY<>", "ARRAY<INT, INT>", "MAP<INT>", "ROW<x>", "ROW<>", "ARRAY<INT", "ARRAY<INT>>",
      "LIST<INT>", "ARRAY<INT> NOT", "ROW<`x INT>", "MAP<INT>, <INT>"],
 )  # fmt: skip
-def test_a_malformed_nested_text_is_quoted(text):
+def test_malformed_nested_text_is_quoted(text):
     with pytest.raises(FormatError, match="data type"):
         parse_type(text)

@@ -17,7 +17,7 @@ class DatedKey(Key):
 
 
 @pytest.mark.parametrize("key", [Key(name="a", salt="xyz"), DatedKey(name="a", salt="xyz")])
-def test_hidden_fields_are_in_no_text(key):
+def test_hidden_fields_are_not_printed(key):
     for text in (repr(key), str(key), f"{[key]}", pretty_repr(key), repr(replace(key, name="b"))):
         assert "name=" in text
         assert "xyz" not in text

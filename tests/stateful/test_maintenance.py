@@ -391,7 +391,7 @@ class TangledHistory(History):
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("seed", _LINEAR_SEEDS)
-def test_nothing_that_expires_leaves_files_behind(tmp_path, seed):
+def test_expiration_leaves_no_files(tmp_path, seed):
     _run(History(tmp_path, seed))
 
 

@@ -15,7 +15,7 @@ from tests.testkit.tables import new_table
 
 @settings(max_examples=often(24), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schemas(), st.data())
-def test_two_commits_of_any_types_are_read_back(schema: Schema, data: st.DataObject) -> None:
+def test_commits_of_any_types_round_trip(schema: Schema, data: st.DataObject) -> None:
     model = ModelTable(schema)
     names = [column.name for column in schema.fields]
     with tempfile.TemporaryDirectory(prefix="round-trip-") as warehouse:

@@ -303,7 +303,7 @@ def _plain(rows: list[dict[str, Any]], names: Any, schema: Any) -> list[tuple[An
 
 
 @pytest.mark.hunt
-def test_table_with_changing_schema_reads_as_the_model() -> None:
+def test_table_with_changing_schema_reads_as_model() -> None:
     run_state_machine_as_test(
         EvolvingTable,
         settings=settings(

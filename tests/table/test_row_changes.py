@@ -442,7 +442,7 @@ class Failing(EmbeddedExecutor):
 
 
 @pytest.mark.parametrize("kind", ["vectors-64", "plain", "logged"])
-def test_a_task_that_fails_leaves_no_files(catalog, kind):
+def test_task_that_fails_leaves_no_files(catalog, kind):
     table = create(catalog, "vectors-64" if kind == "plain" else kind)
     if kind == "plain":
         table = table.copy({"deletion-vectors.enabled": "false"})
