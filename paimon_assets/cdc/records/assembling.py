@@ -29,6 +29,7 @@ from paimon_assets.cdc.records.values import (
     fields_of,
     from_texts,
     nulls,
+    with_texts,
 )
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
@@ -222,6 +223,8 @@ def _encodings(
             found[name] = encoding_of(types.string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
+        if declared is not None and declared.root in types.CHARACTER_ROOTS:
+            found[name] = with_texts(encoding)
         if declared is not None and encoding.is_iso and declared.root is encoding.type.root:
             found[name] = replace(encoding, type=declared, decode=decoder_of(declared, options))
             continue

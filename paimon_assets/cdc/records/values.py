@@ -23,6 +23,7 @@ from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.casting.times import has_late_years
 from paimon_assets.engine.data.format.text import parse_columns
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -300,6 +301,19 @@ def iso(texts: Array, data_type: types.DataType) -> Array:
     if arrow_type.unit != "ns":
         texts = kernels.replace_substring_regex(texts, r"(\.[0-9]{6})0+", r"\1")
     return _parse_numbers(texts, arrow_type)
+
+
+def with_texts(encoding: Encoding) -> Encoding:
+    """Return the encoding of a column of texts: times after the year 9999 are refused."""
+
+    def decode(values: Values) -> Array:
+        column = encoding.decode(values)
+        if has_late_years(column).any():
+            raise pa.ArrowInvalid("it is infinite, or after the year 9999, and has no text")
+        return column
+
+    is_time = encoding.type.root in types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE}
+    return replace(encoding, decode=decode) if is_time else encoding
 
 
 def _lost_digits(data_type: types.DataType) -> pa.ArrowInvalid:

@@ -22,6 +22,7 @@ from paimon_assets.engine.contract import report_tasks
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.data.casting.cast import CAST, Array, truth_of
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
+from paimon_assets.engine.data.casting.times import has_late_years
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import DeclaredText
 from paimon_assets.engine.data.format.formats import open_reader
@@ -37,6 +38,7 @@ from paimon_assets.engine.spec.types.data_types import (
     BINARY_ROOTS,
     CHARACTER_ROOTS,
     INTEGER_ROOTS,
+    TIMESTAMP_ROOTS,
     AtomicType,
     DataType,
     TypeRoot,
@@ -123,6 +125,7 @@ _MOST_ATTEMPTS = 2_000
 """Casts of parts of one column, to find the values that fail."""
 _FRACTION = r"\.[0-9]*[1-9]"
 _INFINITE = r"(?i)inf"
+_CALENDAR_ROOTS = TIMESTAMP_ROOTS | {TypeRoot.DATE}
 
 
 class Losses(Value):
@@ -203,6 +206,9 @@ def _changes(
 ) -> tuple[Flags, Flags]:
     """Return the values that overflowed, and those that were truncated or rounded."""
     none = np.zeros(len(values), np.bool_)
+    is_text_of_time = source.root in _CALENDAR_ROOTS and target.root in CHARACTER_ROOTS
+    if is_text_of_time and (late := has_late_years(values)).any():
+        return late, none
     if keeps_all(source, target):
         return none, none
     if target.root in CHARACTER_ROOTS:

@@ -7,15 +7,18 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable, TimeMode, TypeMapping
+from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.cdc.kit.cdc_replay import changes
@@ -319,3 +322,30 @@ def test_text_of_canal_is_exact_or_refused(kind: str, data: st.DataObject) -> No
 def test_bytes_are_those_of_their_text(data: bytes) -> None:
     wire = json.dumps(base64.b64encode(data).decode())
     assert column(wire, {"type": "bytes"})[1].to_pylist() == [data]
+
+
+@given(
+    form=st.sampled_from([("Date", "int32", 1), ("Timestamp", "int64", 86_400_000),
+                          ("MicroTimestamp", "int64", 86_400_000_000)]),
+    days=st.integers(-719_000, 2_932_900) | st.integers(2_932_890, 2_932_900),
+    is_infinite=st.booleans(),
+    mapping=st.sampled_from([None, TypeMapping.TO_STRING]),
+)  # fmt: skip
+def test_text_of_a_time_has_its_year_or_is_refused(
+    form: tuple[str, str, int], days: int, *, is_infinite: bool, mapping: TypeMapping | None
+) -> None:
+    name, kind, per_day = form
+    number = 2**63 - 1 if is_infinite and kind == "int64" else days * per_day
+    options = CdcOptions(type_mapping=frozenset({mapping} if mapping else ()))
+    declared = None if mapping else "STRING"
+    call = partial(column, number, {"type": kind, "name": f"{DBZ}time.{name}"}, declared, options)
+    if number > 2_932_896 * per_day:
+        with pytest.raises(FormatError, match="after the year 9999"):
+            call()
+        return
+    values, data_type = call()[1], parse_type("DATE")
+    if pa.types.is_string(values.type):
+        values = cast_array(pc.utf8_slice_codeunits(values, 0, 10), parse_type("STRING"), data_type)
+    else:
+        values = values.cast(pa.date32())
+    assert values.cast(pa.int32())[0].as_py() == days

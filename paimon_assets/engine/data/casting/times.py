@@ -253,6 +253,14 @@ def date_to_text(array: Array, cast: Cast) -> Array:
     return (_with_four_digit_years(array, 1, cast) if cast.is_java else array).cast(pa.string())
 
 
+def has_late_years(array: Array) -> Flags:
+    """Return which dates and timestamps are after the year 9999: no text of Java is theirs."""
+    per_day = 1 if pa.types.is_date(array.type) else per_second(array.type) * SECONDS_PER_DAY
+    counts = with_nulls_as(values_of(array), array, 0).astype(np.int64)
+    flags: Flags = counts > min((_LAST_DAY + 1) * per_day - 1, np.iinfo(np.int64).max)
+    return flags
+
+
 def _with_four_digit_years(array: Array, per_day: int, cast: Cast) -> Array:
     """Move years after 9999 to those of the same last digits."""
     counts = with_nulls_as(values_of(array), array, 0).astype(np.int64)
