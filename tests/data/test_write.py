@@ -16,6 +16,7 @@ from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.write.bucket_writer import _gather
 from paimon_assets.engine.data.write.table_write import write_rows
 from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -248,6 +249,15 @@ def test_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
     result = write(tmp_path, schema, rows)
     assert len({file.file_name.rsplit("-", 1)[0] for file in files_of(result)}) > 2
     assert read_all(tmp_path, result).to_pydict() == rows.to_pydict()
+
+
+@settings(max_examples=often(20))
+@given(st.lists(st.integers(1, 300), max_size=40), st.integers(0, 99))
+def test_rows_are_gathered_from_any_chunks(sizes, seed):
+    rows = pa.concat_tables([rows_of(0), *(rows_of(size, seed=size) for size in sizes)])
+    for count in (0, 1, 5_000):
+        positions = np.random.default_rng(seed).integers(0, len(rows) or 1, count * bool(sizes))
+        assert _gather(rows, positions).equals(rows.take(pa.array(positions)))
 
 
 @settings(max_examples=often(20))

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.types as pat
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
 
 Rows = npt.NDArray[np.int64]
 Routes = npt.NDArray[np.int32]
+_CHUNK_ROWS = 32_768
+"""Rows of a chunk, at least, unless chunks are joined."""
 _MAX_OFFSET = 2**31 - 1
 """Bytes of values that 32-bit offsets can address."""
 
@@ -112,14 +113,31 @@ class RouteRows(Value):
 
     def in_order(self, order: Rows, step: int) -> Iterator[tuple[Rows, pa.Table]]:
         """Gather some of these rows in another order, `step` at a time."""
-        rows = _combine_texts(self.source.rows)
+        rows = _with_few_chunks(self.source.rows)
         for start in range(0, len(order), step):
             part = order[start : start + step]
             yield part, _gather(rows, part if self.positions is None else self.positions[part])
 
 
 def _gather(rows: pa.Table, positions: Rows) -> pa.Table:
-    indices = from_numpy(positions)
+    """Take rows from each chunk by itself: Arrow joins all chunks of a column for every take."""
+    chunks, order = rows.to_batches(), positions
+    if len(chunks) > 1:
+        ends = np.cumsum([chunk.num_rows for chunk in chunks])
+        narrow = np.min_scalar_type(len(chunks))  # 16 bits are sorted by radix
+        numbers = np.searchsorted(ends, positions, side="right").astype(narrow)
+        by_chunk = np.argsort(numbers, kind="stable")
+        parts = np.split(positions[by_chunk], np.cumsum(np.bincount(numbers))[:-1])
+        starts = ends - [chunk.num_rows for chunk in chunks]
+        chunks = [
+            chunk.take(from_numpy(part - start))
+            for chunk, part, start in zip(chunks, parts, starts, strict=False)
+            if len(part)
+        ]
+        rows = pa.Table.from_batches(chunks, rows.schema)
+        order = np.empty_like(by_chunk)
+        order[by_chunk] = np.arange(len(order))
+    indices = from_numpy(order)
     columns: list[Any] = [column.take(indices) for column in rows.columns]
     return pa.Table.from_arrays(columns, schema=rows.schema)
 
@@ -177,7 +195,7 @@ class RowBuffer(Struct):
         order = np.argsort(
             whole.routes.astype(np.uint16) if is_narrow else whole.routes, kind="stable"
         )
-        whole = replace(whole, rows=_combine_texts(whole.rows), routes=None)
+        whole = replace(whole, rows=_with_few_chunks(whole.rows), routes=None)
         ends = np.cumsum(counts)
         return [
             RouteRows(
@@ -190,12 +208,11 @@ class RowBuffer(Struct):
         ]
 
 
-def _combine_texts(rows: pa.Table) -> pa.Table:
-    """Join the chunks of columns of variable width once: each gather would do it again."""
+def _with_few_chunks(rows: pa.Table) -> pa.Table:
+    """Join chunks, column by column, if they are small: each gather takes from all of them."""
     for position, column in enumerate(rows.columns):
-        is_fixed_width = pat.is_primitive(column.type) or pat.is_decimal(column.type)
         # A longer column stays in chunks.
-        if column.num_chunks > 1 and column.nbytes < _MAX_OFFSET and not is_fixed_width:
+        if column.num_chunks * _CHUNK_ROWS > len(column) and column.nbytes < _MAX_OFFSET:
             rows = rows.set_column(position, rows.field(position), column.combine_chunks())
     return rows
 
