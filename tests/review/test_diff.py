@@ -147,9 +147,7 @@ def model_of(before, after, names, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @settings(max_examples=often(25))
 @given(first=STEPS, then=STEPS, memory=st.sampled_from(["256 mb", "64 b"]), on_branch=st.booleans())
-def test_a_diff_is_the_difference_of_both_states(
-    tmp_path_factory, kind, first, then, memory, on_branch
-):
+def test_diff_equals_difference_of_states(tmp_path_factory, kind, first, then, memory, on_branch):
     catalog = new_catalog_in(tmp_path_factory.mktemp("w"))
     table = new_table(
         catalog,
@@ -234,7 +232,7 @@ def test_few_changes_of_many_rows_are_found(tmp_path_factory, key, engine, data)
     }
 
 
-def test_the_smallest_and_the_largest_key_are_found(tmp_path):
+def test_smallest_and_largest_key_are_found(tmp_path):
     ends = [-(2**63), *range(100), 2**63 - 1]
     table = new_table(
         tmp_path,
@@ -259,7 +257,7 @@ def test_only_files_that_differ_are_read(tmp_path):
     assert (shown.rows.removed, shown.rows.added, shown.rows_read) == (1, 0, 199)
 
 
-def test_a_key_that_moves_to_another_partition_is_a_changed_row(tmp_path):
+def test_key_that_moves_to_another_partition_is_changed_row(tmp_path):
     table = new_table(
         tmp_path,
         {"id": "INT", "p": "STRING", "v": "INT"},
@@ -273,7 +271,7 @@ def test_a_key_that_moves_to_another_partition_is_a_changed_row(tmp_path):
     assert (shown.rows.columns, shown.partitions) == ({"p": 1}, {})
 
 
-def test_a_rescaled_partition_has_no_difference(tmp_path):
+def test_rescaled_partition_has_no_difference(tmp_path):
     table = new_table(
         tmp_path, {"id": "INT", "v": "INT"}, (1, 1), (2, 2), primary_keys="id",
         options={"bucket": "1"},
@@ -303,7 +301,7 @@ def test_examples_are_left_out_and_markdown_is_no_markup(tmp_path):
     assert "No difference." in diff(table, 2, 2).markdown()
 
 
-def test_an_unknown_version_is_refused(tmp_path):
+def test_unknown_version_is_refused(tmp_path):
     table = new_table(tmp_path, {"id": "INT"}, (1,))
     with refused(NotFoundError, kind="tag-not-found"):
         diff(table, "gone")
@@ -311,7 +309,7 @@ def test_an_unknown_version_is_refused(tmp_path):
         diff(table, "gone@latest")
 
 
-def test_sql_and_the_command_line_show_a_diff(tmp_path, invoke):
+def test_sql_and_command_line_show_diff(tmp_path, invoke):
     w = tmp_path / "w"
     table = new_table(w, {"id": "INT", "v": "INT"}, (1, 1), (2, 2), primary_keys="id")
     write(table, (1, 5), (3, 3))

@@ -62,7 +62,7 @@ def table(catalog):
     return made
 
 
-def test_statistics_are_of_rows_as_they_are_read(table):
+def test_statistics_describe_merged_rows(table):
     outcome = table.analyze(executor=EXECUTOR)
     assert outcome.snapshot.commit_kind is CommitKind.ANALYZE
     found = outcome.statistics
@@ -85,7 +85,7 @@ def test_statistics_are_of_rows_as_they_are_read(table):
     assert shown["l"] == (None, None, None, 0, None)
 
 
-def test_statistics_stand_in_the_system_table_and_stay(table):
+def test_statistics_are_in_system_table_and_inherited(table):
     table.analyze(columns=["id"], executor=EXECUTOR)
     table.new_write_builder().write(rows([99], "x"))
     [line] = table.system_table("statistics").to_arrow().to_pylist()
@@ -94,13 +94,13 @@ def test_statistics_stand_in_the_system_table_and_stay(table):
     assert '"id"' in line["colstat"]
 
 
-def test_analyzing_again_under_one_name_finds_the_first_time(table):
+def test_repeated_analyze_commits_once(table):
     first = table.analyze(commit_user="me", executor=EXECUTOR)
     again = table.analyze(commit_user="me", executor=EXECUTOR)
     assert (again.snapshot, again.statistics) == (first.snapshot, None)
 
 
-def test_statistics_of_the_newest_data_are_not_computed_again(table):
+def test_statistics_of_newest_data_are_not_computed_again(table):
     table.analyze(executor=EXECUTOR)
     table.compact(full=True)
     newest = table.latest_snapshot()
@@ -119,7 +119,7 @@ def test_statistics_of_other_columns_or_another_schema_are_computed(catalog, tab
     assert "extra" in wider.analyze(executor=EXECUTOR).statistics.columns
 
 
-def test_rows_that_a_compaction_shows_are_analyzed(catalog):
+def test_rows_that_compaction_shows_are_analyzed(catalog):
     schema = Schema.of(
         {"k": "INT"},
         primary_keys=["k"],
@@ -150,7 +150,7 @@ def test_many_distinct_values_are_estimated(catalog):
     assert distinct > MOST_HASHES
 
 
-def test_summaries_of_no_split_add_up_to_nothing():
+def test_summaries_of_no_split_are_empty():
     nothing = join_summaries([], 2)
     assert (nothing.rows, nothing.columns[0].distinct_count) == (0, 0)
     assert load(RowSummary, dump(nothing)) == nothing

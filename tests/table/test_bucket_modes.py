@@ -15,7 +15,7 @@ def key_schema(**options):
     return Schema.of(ORDERS, primary_keys=["id"], options=options)
 
 
-def test_two_first_writers_of_a_dynamic_bucket_conflict(catalog):
+def test_two_first_writers_of_dynamic_bucket_conflict(catalog):
     table = new_table(catalog, key_schema(bucket="-1"))
     first, second = table.new_write_builder(), table.new_write_builder()
     rows = [arrow(ORDERS, (n, "a", n)) for n in (1, 2)]
@@ -47,7 +47,7 @@ def _write_late(table, row, meanwhile):
     return builder.commit(result.messages)
 
 
-def test_writers_of_different_buckets_for_a_key_conflict(catalog):
+def test_writers_of_different_buckets_for_key_conflict(catalog):
     table = new_table(catalog, key_schema(bucket="-1"), (0, "a", 0))
     # Bucket 0 is full for this one, so it touches no index that the other replaces.
     filled = catalog.get_table("db.t", options={"dynamic-bucket.target-row-num": "1"})
@@ -56,7 +56,7 @@ def test_writers_of_different_buckets_for_a_key_conflict(catalog):
     assert read(table) == [(0, "a", 0), (1, "a", 0)]
 
 
-def test_known_keys_of_dynamic_buckets_are_written_at_once_by_many(catalog):
+def test_known_keys_allow_concurrent_dynamic_bucket_writes(catalog):
     table = new_table(catalog, key_schema(bucket="-1"), (1, "a", 1), (2, "a", 2))
     _write_late(table, (1, "a", 3), lambda: write(table, (2, "a", 4), (3, "a", 5)))
     assert read(table) == [(1, "a", 3), (2, "a", 4), (3, "a", 5)]
@@ -111,7 +111,7 @@ def test_rows_are_written_again_after_concurrent_key_assignment(catalog):
     assert read(table) == [(1, "a", 1)]
 
 
-def test_postponed_buckets_are_given_at_once_by_default(catalog):
+def test_postponed_buckets_are_assigned_on_write_by_default(catalog):
     table = new_table(catalog, key_schema(bucket="-2"), (1, "a", 1), (2, "a", 2))
     assert read(table) == [(1, "a", 1), (2, "a", 2)]
     assert {entry.total_buckets for entry in table.state.live_files()} == {1}
@@ -128,7 +128,7 @@ def test_rows_that_wait_are_not_read(catalog):
 @pytest.mark.parametrize(
     "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
 )
-def test_level_0_is_seen_once_compacted(catalog, options):
+def test_level_0_is_visible_after_compaction(catalog, options):
     table = new_table(catalog, key_schema(bucket="1", **options), (1, "a", 1), name="db.b")
     assert [entry.file.level for entry in table.state.live_files()] == [0]
     assert read(table) == []
@@ -139,14 +139,14 @@ def test_level_0_is_seen_once_compacted(catalog, options):
     assert table.rescale(EXECUTOR, buckets=3) is not None
 
 
-def test_deletion_vectors_merged_on_read_hide_nothing(catalog):
+def test_deletion_vectors_merged_on_read_show_all_rows(catalog):
     options = {"deletion-vectors.enabled": "true", "deletion-vectors.merge-on-read": "true"}
     table = new_table(catalog, key_schema(bucket="1", **options), (1, "a", 1))
     write(table, (1, "a", 2))
     assert read(table) == [(1, "a", 2)]
 
 
-def test_the_input_is_kept_as_changelog(catalog):
+def test_input_is_kept_as_changelog(catalog):
     table = new_table(catalog, key_schema(**{"bucket": "1", "changelog-producer": "input"}))
     snapshot = write(table, (1, "a", 1), (1, "a", 2))
     assert snapshot.changelog_manifest_list is not None
@@ -194,7 +194,7 @@ def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catal
     assert read(table) == [(1, "a", 3)]
 
 
-def test_overwrite_restarts_the_indexes_of_dynamic_buckets(catalog):
+def test_overwrite_restarts_indexes_of_dynamic_buckets(catalog):
     table = new_table(
         catalog,
         key_schema(**{"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
@@ -207,7 +207,7 @@ def test_overwrite_restarts_the_indexes_of_dynamic_buckets(catalog):
 
 
 @pytest.mark.parametrize("engine", ["partial-update", "first-row"])
-def test_a_key_stays_in_its_first_partition(catalog, engine):
+def test_key_stays_in_its_first_partition(catalog, engine):
     options = {"bucket": "-1", "merge-engine": engine, "write-only": "true"}
     table = new_table(catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options=options)
     write(table, (1, "a", 1), (2, "a", 2))
@@ -222,7 +222,7 @@ def test_a_key_stays_in_its_first_partition(catalog, engine):
     ("options", "buckets"),
     [({}, 3), ({"dynamic-bucket.max-buckets": "2", "dynamic-bucket.initial-buckets": "5"}, 2)],
 )
-def test_dynamic_buckets_fill_one_after_the_other(catalog, options, buckets):
+def test_dynamic_buckets_fill_in_order(catalog, options, buckets):
     dynamic = {"bucket": "-1", "dynamic-bucket.target-row-num": "10", **options}
     table = new_table(catalog, key_schema(**dynamic))
     for step in range(3):

@@ -93,7 +93,7 @@ def outcome(kind, directory, change):
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, change, tmp_path):
+def test_table_changes_equal_those_on_file_system(kind, change, tmp_path):
     expected = outcome("filesystem", tmp_path / "filesystem", change)
     assert outcome(kind, tmp_path / kind, change) == expected
 
@@ -101,7 +101,7 @@ def test_every_change_of_a_table_is_the_same_as_on_the_file_system(kind, change,
 COMMITTING = [change for change in CHANGES if change.commits]
 
 
-def test_a_schema_that_nothing_needs_is_taken_back(table, catalog):
+def test_unused_schema_is_rolled_back(table, catalog):
     changed = table.alter([add_column("more", "INT")])
     assert changed.rollback_schema(0).schema.id == 0
     assert catalog.get_table("d.t").schema.field_names == ("part", "id", "text")
@@ -139,7 +139,7 @@ def test_databases_have_properties(catalog):
 
 
 @pytest.mark.parametrize("by", ["sql", "method"])
-def test_views_and_foreign_files_keep_a_database(tmp_path, by):
+def test_views_and_foreign_files_keep_database(tmp_path, by):
     settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
     with serving(settings) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -166,7 +166,7 @@ def test_views_and_foreign_files_keep_a_database(tmp_path, by):
             assert catalog.list_databases() == []
 
 
-def test_table_created_after_a_clients_look_stays(tmp_path, monkeypatch):
+def test_table_created_after_clients_look_stays(tmp_path, monkeypatch):
     settings = ServeSettings(warehouse=str(tmp_path), insecure=True)
     with serving(settings) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -184,7 +184,7 @@ def test_table_created_after_a_clients_look_stays(tmp_path, monkeypatch):
         assert open_catalog(str(tmp_path)).list_tables("d") == ["t"]
 
 
-def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
+def test_server_functions_are_seen_by_every_catalog(tmp_path):
     made = ServeSettings(warehouse=str(tmp_path), insecure=True)
     warehouse = new_catalog_in(tmp_path, "d")
     body = {
@@ -206,7 +206,7 @@ def test_functions_that_a_server_stored_are_seen_by_every_catalog(tmp_path):
 
 @pytest.mark.parametrize("answer", [Answer.LOST_BEFORE, Answer.LOST_AFTER, Answer.RACE])
 @pytest.mark.parametrize("change", COMMITTING[::3], ids=lambda change: change.name)
-def test_one_commit_is_made_despite_a_lost_answer_or_race(change, answer, server, tmp_path):
+def test_one_commit_is_made_despite_lost_answer_or_race(change, answer, server, tmp_path):
     table = prepare(tmp_path, change, TableCatalog(server))
     server.answers.append(answer)
     change.perform(table)
@@ -217,7 +217,7 @@ def test_one_commit_is_made_despite_a_lost_answer_or_race(change, answer, server
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["not done", "done"])
-def test_an_unknown_outcome_deletes_nothing_and_the_same_commit_finds_it(done, table_of, server):
+def test_unknown_outcome_deletes_nothing_and_retry_finds_it(done, table_of, server):
     table = table_of(server)
     before = read(table)
     writer = table.new_write_builder().with_commit_user("me").with_commit_identifier(1)
@@ -253,7 +253,7 @@ def files_below(table):
     return {path for path in found if "/manifest/" in path or "/bucket-" in path}
 
 
-def test_a_commit_that_another_was_faster_than_is_planned_again(table_of, server):
+def test_commit_after_lost_race_is_planned_again(table_of, server):
     table = table_of(server)
     other = TableCatalog(server).get_table("d.t").new_write_builder()
     server.meddling = lambda: other.write(rows_of(20))
@@ -262,7 +262,7 @@ def test_a_commit_that_another_was_faster_than_is_planned_again(table_of, server
     assert len(read(table)) == 6 + 4 + 4
 
 
-def test_commit_on_a_concurrently_undone_base_is_planned_again(table_of, server):
+def test_commit_on_concurrently_undone_base_is_planned_again(table_of, server):
     table = table_of(server)
     server.meddling = lambda: server.rollback_to(Identifier("d", "t"), 1)
     table.new_write_builder().write(rows_of(30))
@@ -270,7 +270,7 @@ def test_commit_on_a_concurrently_undone_base_is_planned_again(table_of, server)
     assert len(read(table)) == 4 + 4
 
 
-def test_definite_refusal_of_the_server_leaves_no_file(table_of, server):
+def test_definite_refusal_of_server_leaves_no_file(table_of, server):
     table = table_of(server)
     before = files_below(table)
     server.answers.append(Answer.REFUSED)
@@ -280,7 +280,7 @@ def test_definite_refusal_of_the_server_leaves_no_file(table_of, server):
     assert table.latest_snapshot().id == COMMITS
 
 
-def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, server):
+def test_files_of_failed_commit_are_not_committed_later(table_of, server):
     table = table_of(server)
     builder = table.new_write_builder()
     messages = EXECUTOR.map_rows(builder.prepare(), rows_of(8)).messages
@@ -293,7 +293,7 @@ def test_files_that_a_failed_commit_removed_are_not_committed_later(table_of, se
     assert read(table) == read(table.refresh())
 
 
-def test_recreated_table_under_the_name_is_another(table_of, server):
+def test_recreated_table_is_another_table(table_of, server):
     table = table_of(server)
     opened = TableCatalog(server)
     messages = EXECUTOR.map_rows(table.new_write_builder().prepare(), rows_of(8)).messages
@@ -307,7 +307,7 @@ def test_recreated_table_under_the_name_is_another(table_of, server):
     assert again.refresh().schema.id == 0
 
 
-def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
+def test_change_with_lost_answer_is_looked_up(table_of, server):
     table = table_of(server)
     server.loses_answer = True
     assert table.alter([add_column("more", "INT")]).schema.id == 1
@@ -318,7 +318,7 @@ def test_a_change_whose_answer_is_lost_is_looked_for(table_of, server):
     assert not server.loses_answer
 
 
-def test_statistics_are_the_sums_of_changes(table_of, server):
+def test_statistics_are_sums_of_changes(table_of, server):
     table = table_of(server)
     found = {item.spec["part"]: item for item in server.statistics}
     assert {part: (item.record_count, item.file_count) for part, item in found.items()} == {
@@ -334,7 +334,7 @@ def test_statistics_are_the_sums_of_changes(table_of, server):
     assert gone.file_size_in_bytes < 0
 
 
-def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
+def test_catalog_changes_its_schema(table, catalog):
     assert table.alter([add_column("more", "INT")]).schema.id == 1
     assert catalog.alter_table("d.t", [SetOption(key="num-levels", value="4")]).schema.id == 2
     wider = rows_of(5).append_column("late", pa.array([1] * 4, pa.int32()))
@@ -350,7 +350,7 @@ def test_a_schema_changes_where_the_catalog_keeps_it(table, catalog):
         found.alter([add_column("more", "INT")])
 
 
-def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
+def test_change_checked_on_another_schema_is_checked_again(table, catalog):
     def meddle(plan):
         if plan.base.id == 0:
             catalog.alter_table("d.t", [add_column("before", "INT")])
@@ -366,7 +366,7 @@ def test_a_change_judged_on_another_schema_is_judged_again(table, catalog):
     )
 
 
-def test_a_pull_request_is_promoted_where_main_has_not_moved(table, catalog):
+def test_pull_request_is_promoted_where_main_has_not_moved(table, catalog):
     preview = TableCatalog(catalog._catalog, preview="pr")
     side = preview.get_table("d.t")
     side.new_write_builder().write(rows_of(6))
@@ -386,7 +386,7 @@ def test_a_pull_request_is_promoted_where_main_has_not_moved(table, catalog):
     assert (table.branches.list(), table.tags.list()) == ({}, [])
 
 
-def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
+def test_tags_branches_and_consumers_are_stored_by_catalog(table, catalog):
     table.tags.create("one", 1)
     table.tags.create("kept", time_retained=dt.timedelta(days=1))
     with pytest.raises(errors.AlreadyExistsError):
@@ -421,7 +421,7 @@ def test_tags_branches_and_consumers_are_the_catalogs(table, catalog):
     assert table.tags.get_or_none("one") is None
 
 
-def test_changes_are_read_up_to_the_newest_only(table):
+def test_changes_are_read_up_to_newest_only(table):
     plan = table.new_read_builder().with_consumer("me", start=3).plan()
     assert (plan.next_snapshot, len(plan.splits)) == (COMMITS + 1, 2)
     table.consumers.advance("me", plan.next_snapshot)
@@ -445,7 +445,7 @@ def test_rollback_undoes_later_commits(table):
         table.rollback_to(3)
 
 
-def test_a_batch_is_judged_on_a_branch_of_its_own(table):
+def test_batch_is_checked_on_its_own_branch(table):
     def refuse(batch):
         assert len(read(table)) < 100
         raise BatchRefusedError(f"{batch.physical_rows} rows are too many")
@@ -463,7 +463,7 @@ def test_a_batch_is_judged_on_a_branch_of_its_own(table):
 
 
 @pytest.mark.parametrize("kind", sorted(SYSTEM_TABLES))
-def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
+def test_system_tables_show_table_of_every_catalog(kind, tmp_path):
     shapes = set()
     for name, opening in CATALOG_KINDS.items():
         opened = opening(tmp_path / name)
@@ -486,7 +486,7 @@ def test_system_tables_show_a_table_of_every_catalog(kind, tmp_path):
     assert len(shapes) == 1
 
 
-def test_system_tables_of_the_catalog(table, catalog):
+def test_system_tables_of_catalog(table, catalog):
     [row] = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
     assert (row["database_name"], row["table_name"], row["record_count"]) == ("d", "t", 12)
     owners = {ServedCatalog: ("me", None), RestCatalog: ("anonymous", "anonymous")}
@@ -495,7 +495,7 @@ def test_system_tables_of_the_catalog(table, catalog):
     assert catalog.get_system_table("sys.partitions").to_arrow().num_rows == 2
 
 
-def test_a_table_keeps_its_rows_under_another_name(table, catalog):
+def test_rename_keeps_rows(table, catalog):
     catalog.rename_table("d.t", "d.other")
     renamed = catalog.get_table("d.other")
     assert len(read(renamed)) == 6
@@ -506,7 +506,7 @@ def test_a_table_keeps_its_rows_under_another_name(table, catalog):
     assert catalog.list_tables("d") == ["other"]
 
 
-def test_files_missing_in_a_listing_stop_a_deletion(table_of, server):
+def test_files_missing_in_listing_stop_deletion(table_of, server):
     table = table_of(server)
     (newest,) = server._serve(Identifier("d", "t")).newest.values()
     table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
@@ -518,7 +518,7 @@ def test_files_missing_in_a_listing_stop_a_deletion(table_of, server):
             deleting()
 
 
-def test_unsupported_request_is_refused_with_the_way_out(table_of, server):
+def test_unsupported_request_is_refused_with_way_out(table_of, server):
     table = table_of(server)
     table.tags.create("one", 1)
     for ask in (

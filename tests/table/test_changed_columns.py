@@ -80,7 +80,7 @@ def passing(rows_read, predicate):
 @pytest.mark.parametrize("keys", [{}, {"primary_keys": ["id"], "options": {"bucket": "1"}}],
                          ids=["append", "keyed"])  # fmt: skip
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"{change[0]}->{change[1]}")
-def test_a_filter_on_a_changed_column_finds_the_rows_that_show_it(new_catalog, change, keys):
+def test_filter_on_changed_column_uses_new_values(new_catalog, change, keys):
     table = evolved_table(new_catalog, change, **keys)
     everything = table.to_arrow().sort_by("id")
     assert everything.num_rows == len(change[2]) + len(change[3])
@@ -89,7 +89,7 @@ def test_a_filter_on_a_changed_column_finds_the_rows_that_show_it(new_catalog, c
         assert found.equals(passing(everything, predicate)), predicate
 
 
-def test_a_filter_on_a_changed_bucket_key_finds_rows_in_the_buckets_of_the_old_type(new_catalog):
+def test_filter_on_changed_bucket_key_reads_old_buckets(new_catalog):
     options = {"bucket": "7", "bucket-key": "c"}
     change = ("INT", "BIGINT", [-3, -2, -1, 5], [-3, 5])
     table = evolved_table(new_catalog, change, options=options)
@@ -110,7 +110,7 @@ def test_key_whose_older_type_is_only_in_its_file_is_refused_by_name(new_catalog
         new_catalog.get_table("db.t").to_arrow()
 
 
-def test_a_value_that_cannot_be_cast_fails_the_read_by_name(new_catalog):
+def test_value_that_cannot_be_cast_fails_read_by_name(new_catalog):
     table = evolved_table(new_catalog, ("STRING", "INT", ["1", "no number"], [2]))
     with pytest.raises(InvalidInputError) as caught:
         table.to_arrow()
@@ -119,7 +119,7 @@ def test_a_value_that_cannot_be_cast_fails_the_read_by_name(new_catalog):
         assert part in caught.value.message
 
 
-def test_the_dialect_of_the_table_decides(new_catalog):
+def test_cast_dialect_of_table_applies(new_catalog):
     change = ("DOUBLE", "STRING", [1e7, 1.0], [])
     table = evolved_table(new_catalog, change, options={"cast.dialect": "cpp"})
     assert table.to_arrow()["c"].to_pylist() == ["10000000", "1"]

@@ -31,7 +31,7 @@ def ids(table):
     return [row[0] for row in sorted(read(table, ["_ROW_ID"]))]
 
 
-def test_rows_are_marked_and_their_ids_stay_free(table):
+def test_deleted_row_ids_are_not_reused(table):
     outcome = table.delete("k IN (1, 6)")
     assert (outcome.rows_matched, outcome.files_deleted, outcome.files_added) == (2, 0, 0)
     assert table.latest_snapshot().commit_kind is CommitKind.OVERWRITE
@@ -44,7 +44,7 @@ def test_rows_are_marked_and_their_ids_stay_free(table):
     assert table.delete("k = 1").snapshot is None
 
 
-def test_deleted_rows_stay_deleted_whatever_columns_are_written(table):
+def test_column_write_keeps_deleted_rows_deleted(table):
     table.delete("k = 2")
     update(table, {"v": "x"}, "k IN (1, 6)")
     update(table, {"n": parse_expression("n * 10")}, None)
@@ -61,7 +61,7 @@ def test_deleted_rows_stay_deleted_whatever_columns_are_written(table):
     assert sorted(read(table, ["k", "score"]))[-2:] == [(6, 1), (7, 1)]
 
 
-def test_files_of_which_all_rows_go_are_removed(table):
+def test_fully_deleted_files_are_removed(table):
     update(table, {"v": "x"}, "k = 6")
     table.delete("k = 5")
     outcome = table.delete("k > 4")
@@ -75,7 +75,7 @@ def test_files_of_which_all_rows_go_are_removed(table):
 
 
 @pytest.mark.parametrize("is_scattered", [False, True])
-def test_compaction_marks_the_rows_in_the_joined_files(table, is_scattered):
+def test_compaction_marks_rows_in_joined_files(table, is_scattered):
     table.delete("k IN (0, 6)")
     if is_scattered:
         table.delete("k = 7")
@@ -91,7 +91,7 @@ def test_compaction_marks_the_rows_in_the_joined_files(table, is_scattered):
     assert found == [(*r[:1], "y" if r[0] > 3 else r[1], *r[2:]) for r in before if r[0] != 3]
 
 
-def test_compaction_of_ranges_with_a_gap_that_share_an_index_file(table):
+def test_compaction_of_ranges_with_gap_that_share_index_file(table):
     write(table, *[(k, "c", k) for k in range(8, 12)])
     write(table, *[(k, "d", k) for k in range(12, 15)])
     table.delete("k IN (0, 13)")
@@ -119,7 +119,7 @@ def test_merges_delete(table):
 
 
 @pytest.mark.parametrize("nullable", ["INT", "INT NOT NULL"])
-def test_columns_are_written_for_the_rows_that_are_left(tmp_path, nullable):
+def test_column_is_written_for_remaining_rows(tmp_path, nullable):
     columns = {"k": "INT", "n": nullable}
     table = new_table(tmp_path, columns, *[(k, 0) for k in range(5)], options=MARKED)
     write(table, *[(k, 0) for k in range(5, 8)])
@@ -154,7 +154,7 @@ def test_concurrent_delete(table, other, plans, left):
     assert [row[0] for row in sorted(read(table))] == left
 
 
-def test_an_update_beside_a_delete_keeps_both(table):
+def test_concurrent_update_and_delete_keep_both(table):
     outcome = beside(
         table, lambda c: c.update({"v": "x"}, "k < 3", EXECUTOR), lambda: table.delete("k = 1")
     )
@@ -162,7 +162,7 @@ def test_an_update_beside_a_delete_keeps_both(table):
     assert sorted(read(table, ["k", "v"]))[:3] == [(0, "x"), (2, "x"), (3, "a")]
 
 
-def test_column_for_rows_of_a_removed_file_is_written_again(table):
+def test_column_for_rows_of_removed_file_is_written_again(table):
     outcome = beside(
         table, lambda c: c.delete("k >= 5", EXECUTOR), lambda: update(table, {"v": "x"}, "k = 6")
     )
@@ -180,7 +180,7 @@ def test_partitions_and_rows_of_them(tmp_path):
     assert sorted(read(table)) == [rows[3], rows[5]]
 
 
-def test_without_vectors_the_way_out_is_named(tmp_path):
+def test_missing_deletion_vectors_name_way_out(tmp_path):
     table = new_table(tmp_path, COLUMNS, (1, "a", 1), options=EVOLVING)
     with pytest.raises(UnsupportedFeatureError, match="deletion-vectors"):
         table.delete("k = 1")

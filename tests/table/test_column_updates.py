@@ -27,7 +27,7 @@ def files(table):
     return evolving.files(table, *facts)
 
 
-def test_an_update_writes_only_its_columns(table):
+def test_update_writes_only_its_columns(table):
     outcome = update(table, {"v": "x"}, "k = 2")
     assert (outcome.rows_matched, outcome.rows_written, outcome.files_deleted) == (1, 5, 0)
     assert files(table) == [(0, 1, 5, None), (0, 3, 5, ("v",)), (5, 2, 3, None)]
@@ -39,7 +39,7 @@ def test_an_update_writes_only_its_columns(table):
     assert table.count() == 8
 
 
-def test_values_may_be_made_of_further_columns_and_columns_updated_together(table):
+def test_update_may_read_and_write_several_columns(table):
     update(table, {"n": parse_expression("k * 10 + n"), "v": "y"}, "k IN (1, 6)")
     assert sorted(read(table))[1] == (1, "y", 11)
     assert sorted(read(table))[6] == (6, "y", 66)
@@ -90,7 +90,7 @@ def test_writers_of_different_columns_are_both_kept(table):
     assert set(read(table, ["v", "n"])) == {("x", 0)}
 
 
-def test_of_two_writers_of_a_column_the_second_plans_again(table):
+def test_second_writer_of_column_plans_again(table):
     outcome = beside(
         table,
         lambda change: change.update({"n": parse_expression("n + 1")}, None, EXECUTOR),
@@ -100,7 +100,7 @@ def test_of_two_writers_of_a_column_the_second_plans_again(table):
     assert [row[0] for row in sorted(read(table, ["n"]))] == [1, 6, 7, 8, 11, 21, 31, 41]
 
 
-def test_a_column_that_was_read_counts_as_one_that_is_written(table):
+def test_read_column_conflicts_like_written_one(table):
     outcome = beside(
         table,
         lambda change: change.update({"v": "big"}, "n > 6", EXECUTOR),
@@ -110,7 +110,7 @@ def test_a_column_that_was_read_counts_as_one_that_is_written(table):
     assert read(table, ["k"], "v = 'big'") == []
 
 
-def test_appended_rows_do_not_disturb_and_dropped_ones_do(table):
+def test_dropped_rows_conflict_and_appended_ones_do_not(table):
     outcome = beside(
         table,
         lambda change: change.update({"v": "x"}, None, EXECUTOR),
@@ -124,7 +124,7 @@ def test_appended_rows_do_not_disturb_and_dropped_ones_do(table):
     assert (outcome.snapshot, read(table)) == (None, [])
 
 
-def test_a_conflict_that_stays_is_raised(table):
+def test_conflict_that_stays_is_raised(table):
     def between(_latest):
         update(table, {"n": parse_expression("n + 1")}, "k = 0")
 
@@ -144,7 +144,7 @@ def test_deletes_are_refused(table):
             change()
 
 
-def test_a_compaction_joins_ranges_and_their_columns(table):
+def test_compaction_joins_ranges_and_their_columns(table):
     update(table, {"v": "x"}, "k IN (2, 6)")
     before = sorted(read(table, [*COLUMNS, "_ROW_ID"]))
     outcome = compact(table)
@@ -172,7 +172,7 @@ def test_partitions_and_gaps_are_not_joined(tmp_path):
     ]  # fmt: skip
 
 
-def test_an_update_beside_a_compaction_that_joins_its_range_plans_again(table):
+def test_update_during_joining_compaction_plans_again(table):
     outcome = beside(
         table, lambda change: change.update({"v": "x"}, "k = 2", EXECUTOR), lambda: compact(table)
     )
@@ -181,7 +181,7 @@ def test_an_update_beside_a_compaction_that_joins_its_range_plans_again(table):
     assert read(table, ["k"], "v = 'x'") == [(2,)]
 
 
-def test_an_update_beside_a_compaction_of_its_range_alone_stays(tmp_path):
+def test_update_during_compaction_of_its_range_stays(tmp_path):
     table = new_table(tmp_path, COLUMNS, *[(k, "a", k) for k in range(3)], options=EVOLVING)
     update(table, {"n": 9}, "k = 0")
     outcome = beside(
@@ -191,7 +191,7 @@ def test_an_update_beside_a_compaction_of_its_range_alone_stays(tmp_path):
     assert sorted(read(table)) == [(0, "a", 9), (1, "a", 1), (2, "x", 2)]
 
 
-def test_a_compaction_beside_an_update_plans_again_and_loses_nothing(table):
+def test_compaction_during_update_plans_again(table):
     compact(table, executor=Meddling(lambda: update(table, {"v": "x"}, "k = 2")))
     assert read(table, ["k"], "v = 'x'") == [(2,)]
     assert sorted(read(table, ["k", "_ROW_ID"])) == [(k, k) for k in range(8)]

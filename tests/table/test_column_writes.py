@@ -29,7 +29,7 @@ def scores(table):
     return [score for _, score in sorted(read(table, ["k", "score"]))]
 
 
-def test_only_the_column_is_written_in_one_snapshot(table):
+def test_only_column_is_written_in_one_snapshot(table):
     before = data_files(table)
     outcome = builder(table).write(Doubling())
     assert (outcome.report.rows_in, outcome.snapshot.id) == (10, 2)
@@ -60,13 +60,13 @@ def vars_of(rows):
     return rows.behind, rows.total
 
 
-def test_rows_of_a_partition(table):
+def test_rows_of_partition(table):
     builder(table).with_partitions(equal("day", "b")).write(Doubling())
     assert scores(table) == [None] * 5 + [10, 12, 14, 16, 18]
     assert vars_of(builder(table).rows_behind()) == (5, 10)
 
 
-def test_ranges_are_given_some_at_a_time(table):
+def test_ranges_are_given_some_at_time(table):
     write(table, *[("a", k, k, None) for k in range(10, 13)])
     seen = Doubling()
     builder(table).with_rows_at_once(4).write(seen)
@@ -76,7 +76,7 @@ def test_ranges_are_given_some_at_a_time(table):
     assert sorted(map(len, seen.seen)) == [5, 8]
 
 
-def test_inputs_that_change_beside_are_read_again(table):
+def test_concurrently_changed_inputs_are_read_again(table):
     seen = Doubling(then=lambda: update(table, {"n": 50}, "k = 1"))
     builder(table).write(seen)
     assert scores(table)[1] == 100
@@ -90,7 +90,7 @@ def test_inputs_that_change_beside_are_read_again(table):
     assert max(read(table, ["k", "score"])) == (40, None)
 
 
-def test_a_retry_finds_its_commit(table):
+def test_retry_finds_its_commit(table):
     named = builder(table).with_commit_user("me")
     first = named.write(Doubling()).snapshot
     again = named.with_all_rows().write(Doubling(7))
@@ -135,7 +135,7 @@ def test_compaction_does_not_hide_ranges_that_are_behind(table):
 
 
 @pytest.mark.parametrize("change", ["append", "update"])
-def test_ranges_that_are_joined_hide_no_row_that_changed_beside_the_run(table, change):
+def test_joined_ranges_keep_concurrently_changed_rows_behind(table, change):
     """The run wrote another range than the one that changed, and a compaction joins them."""
     write(table, ("a", 10, 10, None))
 
@@ -155,7 +155,7 @@ def test_ranges_that_are_joined_hide_no_row_that_changed_beside_the_run(table, c
     assert scores(table)[10:] == [20 if change == "append" else 200, 22]
 
 
-def test_a_compaction_leaves_columns_of_several_functions_current(table):
+def test_compaction_leaves_columns_of_several_functions_current(table):
     table = table.alter([add_column("rank", "BIGINT")])
     other = table.new_column_write_builder(["rank"], reads=["n"])
     builder(table).write(Doubling())

@@ -101,7 +101,7 @@ def work_on(catalog, options, deletes, seed, *, steps=5):
 
 @pytest.mark.parametrize("lookup", LOOKUPS)
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_are_unchanged(catalog, engine, lookup):
+def test_compaction_keeps_rows(catalog, engine, lookup):
     options, deletes = ENGINES[engine]
     seed = sorted(ENGINES).index(engine) * 10 + sorted(LOOKUPS).index(lookup)
     shape = SHAPES[seed % len(SHAPES)]
@@ -110,7 +110,7 @@ def test_rows_are_unchanged(catalog, engine, lookup):
 
 @pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
 @pytest.mark.parametrize("engine", sorted(ENGINES))
-def test_changelog_replays_to_the_table(catalog, engine, producer):
+def test_changelog_replays_to_table(catalog, engine, producer):
     options, deletes = ENGINES[engine]
     deduplicates = "true" if len(engine + producer) % 2 else "false"
     table = compacting.create(
@@ -144,7 +144,7 @@ def test_changelog_replays_to_the_table(catalog, engine, producer):
         assert max(compacting.levels_of(table)) > min(compacting.levels_of(table))
 
 
-def test_only_the_first_row_of_a_key_stays(catalog):
+def test_compaction_keeps_first_row_of_key(catalog):
     options = {"merge-engine": "first-row", "changelog-producer": "lookup", "write-only": "true"}
     table = compacting.create(catalog, "t", options)
     rng = np.random.default_rng(3)
@@ -236,7 +236,7 @@ def test_small_append_files_become_large_ones(catalog, bucketed):
 
 
 @pytest.mark.parametrize("bucketed", [False, True])
-def test_deleted_rows_of_append_files_go_with_their_vectors(catalog, bucketed):
+def test_compaction_drops_deleted_append_rows_and_vectors(catalog, bucketed):
     options = {"bucket": "1", "bucket-key": "id"} if bucketed else {}
     table = compacting.create(
         catalog, "t", {**options, "deletion-vectors.enabled": "true"}, keyed=False
@@ -287,7 +287,7 @@ def test_foreign_files_and_full_files_are_unchanged(catalog):
     assert left >= large | {foreign.file_name}
 
 
-def test_full_takes_two_small_append_files(catalog):
+def test_full_compaction_takes_two_small_append_files(catalog):
     table = compacting.create(catalog, "t", keyed=False)
     for _ in range(2):
         write(table, compacting.some_rows(np.random.default_rng(0), 5, 10))
@@ -311,7 +311,7 @@ def test_partitions_are_chosen_by_filter_and_by_age(catalog):
     assert sorted(compacting.levels_of(table)) == [0] * 6 + [5]
 
 
-def test_plan_shows_the_work_of_a_run(catalog):
+def test_plan_shows_work_of_run(catalog):
     table = compacting.create(catalog, "t")
     for step in range(5):
         write(table, compacting.some_rows(np.random.default_rng(step), 200, 1000))
@@ -338,7 +338,7 @@ def test_sequence_numbers_of_winners_are_kept(catalog):
     assert max(e.file.max_sequence_number for e in table.state.live_files()) == 10
 
 
-def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
+def test_deletes_are_dropped_only_from_top_level(catalog):
     table = compacting.create(catalog, "t", {"rowkind.field": "kind"})
     rng = np.random.default_rng(0)
     write(table, compacting.some_rows(rng, 2000, 5000))
@@ -352,7 +352,7 @@ def test_deletes_are_gone_from_the_top_and_nowhere_else(catalog):
     assert all(entry.file.delete_row_count == 0 for entry in table.state.live_files())
 
 
-def test_files_of_older_schemas_become_files_of_the_newest(catalog):
+def test_files_of_older_schemas_are_rewritten_to_newest(catalog):
     table = compacting.create(catalog, "t")
     rng = np.random.default_rng(0)
     for _ in range(2):
@@ -371,7 +371,7 @@ def test_files_of_older_schemas_become_files_of_the_newest(catalog):
     assert {entry.file.schema_id for entry in table.state.live_files()} == {table.schema.id}
 
 
-def test_one_user_and_identifier_compact_once(catalog):
+def test_repeated_compaction_commits_once(catalog):
     table = compacting.create(catalog, "t")
     for step in range(5):
         write(table, compacting.some_rows(np.random.default_rng(step), 20, 100))
@@ -412,7 +412,7 @@ def full_plan(table):
     return table.new_compaction_builder().with_strategy("full").plan()
 
 
-def test_only_the_buckets_that_are_named_are_compacted(catalog):
+def test_only_buckets_that_are_named_are_compacted(catalog):
     table = catalog.create_table(
         "db.many", Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "4"})
     )
@@ -432,7 +432,7 @@ def test_only_the_buckets_that_are_named_are_compacted(catalog):
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-9999999999", "1,,2"])
-def test_a_text_that_names_no_buckets_is_refused(text):
+def test_text_that_names_no_buckets_is_refused(text):
     with pytest.raises(InvalidInputError, match="names no buckets"):
         bucket_numbers(text)
 

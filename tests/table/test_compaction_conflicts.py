@@ -33,7 +33,7 @@ def live_names(table):
     return {entry.file.file_name for entry in table.state.live_files()}
 
 
-def test_a_writer_is_not_in_the_way(catalog):
+def test_append_does_not_conflict_with_compaction(catalog):
     table = partitioned_table(catalog)
     executor = Meddling(lambda: write_both(table, 9))
     outcome = table.new_compaction_builder().with_strategy("full").run(executor)
@@ -46,7 +46,7 @@ def test_a_writer_is_not_in_the_way(catalog):
     assert rows_of(table) == rows
 
 
-def test_another_compaction_costs_its_own_partition_only(catalog):
+def test_concurrent_compaction_repeats_only_its_partition(catalog):
     table = partitioned_table(catalog)
     before, kept = rows_of(table), {}
 
@@ -80,7 +80,7 @@ def test_concurrent_changes_are_planned_again(catalog):
     assert [row["n"] for row in rows_of(table) if row["id"] == 1] == [7, 7]
 
 
-def test_a_bucket_that_never_rests_is_left_out(catalog):
+def test_constantly_changing_bucket_is_skipped(catalog):
     table = partitioned_table(catalog)
 
     def other():
@@ -98,7 +98,7 @@ def test_a_bucket_that_never_rests_is_left_out(catalog):
 
 
 @pytest.mark.parametrize("bucket", [{"bucket": "-1"}, {"bucket": "1", "bucket-key": "id"}])
-def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
+def test_conflict_repeats_one_unit_of_partition(catalog, bucket):
     sizes = {"target-file-size": "12 kb", "source.split.open-file-cost": "1 b"}
     rng = np.random.default_rng(0)
     table = create(catalog, "t", {**sizes, **bucket}, keyed=False)
@@ -121,7 +121,7 @@ def test_a_change_costs_the_files_of_one_unit_of_a_partition(catalog, bucket):
     assert len(table.state.live_files()) < 12
 
 
-def test_rows_marked_meanwhile_do_not_come_back(catalog):
+def test_concurrently_deleted_rows_stay_deleted(catalog):
     table = create(catalog, "t", {"deletion-vectors.enabled": "true", "write-only": "true"})
     rows = some_rows(np.random.default_rng(0), 900, 5000)
     table.new_write_builder().write(rows, EXECUTOR)
@@ -142,7 +142,7 @@ def test_rows_marked_meanwhile_do_not_come_back(catalog):
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog-producer": "full-compaction"}])
-def test_a_compaction_that_fails_leaves_nothing(catalog, options):
+def test_failed_compaction_leaves_no_files(catalog, options):
     table = create(catalog, "t", options)
     for step in range(3):
         table.new_write_builder().write(some_rows(np.random.default_rng(step), 50, 90), EXECUTOR)

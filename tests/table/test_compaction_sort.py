@@ -27,7 +27,7 @@ def table_with_rows(catalog, name="t", pieces=4, options=None, **settings):
 
 @pytest.mark.parametrize("curve", CURVES)
 @pytest.mark.parametrize("options", [{}, {"write-buffer-size": "20 kb"}])
-def test_rows_stay_and_files_are_sorted(catalog, curve, options):
+def test_sort_keeps_rows_and_orders_files(catalog, curve, options):
     table = table_with_rows(catalog, options=options)
     before = compacting.rows_of(table)
     outcome = sort(table, curve=curve)
@@ -51,7 +51,7 @@ def test_readers_skip_files_afterwards(catalog):
     assert sum(len(split.data_files) for split in wanted.plan().splits) <= 2
 
 
-def test_partitions_are_sorted_by_themselves(catalog):
+def test_partitions_are_sorted_separately(catalog):
     shape = {"pieces": 3, "rows": 200, "keys": 100, "seed": 1, "deletes": 0.5}
     table = compacting.fill_table(catalog, "t", **shape, keyed=False, partition_keys=("kind",))
     before = compacting.rows_of(table)
@@ -60,7 +60,7 @@ def test_partitions_are_sorted_by_themselves(catalog):
     assert compacting.rows_of(table) == before
 
 
-def test_rows_that_come_meanwhile_stay(catalog):
+def test_concurrent_rows_survive_sort(catalog):
     table = table_with_rows(catalog)
 
     class Interrupted(EmbeddedExecutor):
@@ -72,7 +72,7 @@ def test_rows_that_come_meanwhile_stay(catalog):
     assert len(compacting.rows_of(table)) == 1650
 
 
-def test_deleted_rows_and_their_vectors_go(catalog):
+def test_sort_drops_deleted_rows_and_vectors(catalog):
     table = table_with_rows(catalog, options={"deletion-vectors.enabled": "true"})
     compacting.delete_rows(
         table, {entry.file.file_name: [0, 7] for entry in table.state.live_files()}
@@ -99,7 +99,7 @@ def test_unsortable_column_is_refused(catalog, columns, keyed, reason):
         sort(table, columns)
 
 
-def test_sorting_again_is_found(catalog):
+def test_repeated_sort_commits_once(catalog):
     table = table_with_rows(catalog)
     builder = table.new_compaction_builder().with_strategy("sort").with_order(["id"], "hilbert")
     builder = builder.with_commit_user("me")
@@ -108,7 +108,7 @@ def test_sorting_again_is_found(catalog):
     assert builder.plan().units[0].reason == "clustering"
 
 
-def test_nulls_stay_though_the_column_has_a_default_now(catalog):
+def test_sort_keeps_nulls_despite_new_default(catalog):
     table = table_with_rows(catalog).alter([update_column_default_value("n", "7")])
     before = compacting.rows_of(table)
     assert any(row["n"] is None for row in before)
@@ -116,7 +116,7 @@ def test_nulls_stay_though_the_column_has_a_default_now(catalog):
     assert compacting.rows_of(table) == before
 
 
-def test_an_executor_that_only_runs_tasks_cannot_sort(catalog):
+def test_executor_that_only_runs_tasks_cannot_sort(catalog):
     class TasksOnly:
         map_tasks = compacting.EXECUTOR.map_tasks
 
@@ -139,7 +139,7 @@ def row(key, text, kind="+I"):
     return pa.table({"id": [key], "n": [1], "t": [text], "seq": [0], "kind": [kind]})
 
 
-def test_waiting_rows_are_seen_after_a_compaction(catalog):
+def test_waiting_rows_are_seen_after_compaction(catalog):
     table = postponed_table(catalog, **{"postpone.default-bucket-num": "3"})
     compacting.write(table, pa.concat_tables([row(key, "a") for key in range(30)]))
     assert compacting.rows_of(table) == []
@@ -149,7 +149,7 @@ def test_waiting_rows_are_seen_after_a_compaction(catalog):
     assert {entry.total_buckets for entry in table.state.live_files()} == {3}
 
 
-def test_rows_of_a_key_are_replayed_in_order(catalog):
+def test_rows_of_key_are_replayed_in_order(catalog):
     table = postponed_table(catalog)
     compacting.write(table, row(1, "first"))
     compacting.write(table, row(2, "x"))
@@ -164,7 +164,7 @@ def test_rows_of_a_key_are_replayed_in_order(catalog):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_result_is_that_of_rows_that_never_waited(catalog, seed):
+def test_postponed_rows_end_as_directly_written(catalog, seed):
     rng = np.random.default_rng(seed)
     options = {"postpone.default-bucket-num": "2", "sequence.field": "seq"}
     waiting = postponed_table(catalog, **options)
@@ -202,7 +202,7 @@ def test_dry_plan_shows_waiting_rows(catalog):
     assert table.state.shape().waiting_files == 1
 
 
-def test_the_commit_is_found_again(catalog):
+def test_repeated_placement_commits_once(catalog):
     table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
     builder = table.new_compaction_builder().with_strategy("full").with_commit_user("me")
@@ -213,7 +213,7 @@ def test_the_commit_is_found_again(catalog):
     assert set(compacting.COLUMNS) == set(compacting.rows_of(table)[0])
 
 
-def test_rows_are_placed_once_though_two_try(catalog):
+def test_concurrent_placements_place_rows_once(catalog):
     table = postponed_table(catalog)
     compacting.write(table, row(1, "a"))
 

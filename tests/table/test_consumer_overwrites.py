@@ -48,7 +48,7 @@ def test_overwrite_without_key_is_read_as_removed_and_added_rows(catalog):
     assert (plan.next_snapshot, plan.skipped_snapshots) == (3, ())
 
 
-def test_rows_appended_and_overwritten_in_between_cancel_out(catalog):
+def test_rows_added_and_overwritten_between_reads_cancel_out(catalog):
     table = plain(catalog)
     write(table, (1, "a"))
     write(table, (2, "b"))
@@ -60,14 +60,14 @@ def test_rows_appended_and_overwritten_in_between_cancel_out(catalog):
     assert consume(table) == [("+I", 5, "e"), ("+I", 6, "f"), ("-D", 1, "a")]
 
 
-def test_rows_deleted_by_a_deletion_vector_reach_a_consumer(catalog):
+def test_rows_deleted_by_deletion_vector_reach_consumer(catalog):
     table = plain(catalog, **{"deletion-vectors.enabled": "true", "bucket": "-1"})
     write(table, (1, "a"), (2, "b"))
     table.delete("id = 1")
     assert net(consume(table), [(1, "a"), (2, "b")]) == [(2, "b")]
 
 
-def test_overwrite_of_a_keyed_table_is_read_as_the_difference(catalog):
+def test_overwrite_of_keyed_table_is_read_as_difference(catalog):
     table = keyed_table(catalog)
     write(table, (1, "a"), (2, "b"), (3, "c"))
     write(table, (3, "x"))
@@ -76,7 +76,7 @@ def test_overwrite_of_a_keyed_table_is_read_as_the_difference(catalog):
     assert consume(table) == [("+I", 4, "d"), ("+U", 3, "y"), ("-D", 1, "a")]
 
 
-def test_changelog_continues_around_an_overwrite(catalog):
+def test_changelog_continues_around_overwrite(catalog):
     table = keyed_table(catalog, **{"changelog-producer": "input"})
     write(table, (1, "a"))
     write(table, (1, "b"))
@@ -86,7 +86,7 @@ def test_changelog_continues_around_an_overwrite(catalog):
 
 
 @pytest.mark.parametrize("make", [plain, keyed_table])
-def test_rows_that_are_gone_are_refused_without_kinds_and_the_consumer_stays(catalog, make):
+def test_removed_rows_without_kinds_are_refused(catalog, make):
     table = make(catalog)
     write(table, (1, "a"))
     overwrite(table, (2, "b"))
@@ -98,7 +98,7 @@ def test_rows_that_are_gone_are_refused_without_kinds_and_the_consumer_stays(cat
     assert table.consumers.list() == {"etl": 2}
 
 
-def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
+def test_overwrite_without_removed_rows_needs_no_kinds(catalog):
     table = plain(catalog, partition_keys=["id"])
     write(table, (1, "a"))
     write(table.new_write_builder().with_overwrite({"id": 2}), (2, "b"))
@@ -106,7 +106,7 @@ def test_an_overwrite_that_takes_nothing_away_needs_no_kinds(catalog):
 
 
 @pytest.mark.parametrize("kinds", [True, False])
-def test_overwrites_are_left_out_with_the_option(catalog, kinds):
+def test_overwrites_are_left_out_with_option(catalog, kinds):
     table = plain(catalog, **{"streaming-read-overwrite": "false"})
     write(table, (1, "a"))
     overwrite(table, (2, "b"))
@@ -119,7 +119,7 @@ def test_overwrites_are_left_out_with_the_option(catalog, kinds):
     assert plan.skipped_snapshots == ()
 
 
-def test_a_difference_whose_start_has_expired_is_refused(catalog):
+def test_difference_whose_start_has_expired_is_refused(catalog):
     table = plain(catalog)
     write(table, (1, "a"))
     overwrite(table, (2, "b"))
@@ -128,7 +128,7 @@ def test_a_difference_whose_start_has_expired_is_refused(catalog):
         consume(table)
 
 
-def test_position_of_a_consumer_does_not_expire(catalog):
+def test_position_of_consumer_does_not_expire(catalog):
     table = plain(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     write(table, (1, "a"))
     table.consumers.advance("etl", 2)

@@ -104,7 +104,7 @@ def test_table_without_any_schema_is_refused(catalog):
         ("target-file-size", "big"),
     ],
 )
-def test_a_wrong_option_value_names_the_option(catalog, option, value):
+def test_wrong_option_value_names_option(catalog, option, value):
     table = write_table(catalog)
     schema = table / "schema" / "schema-0"
     json_ = json.loads(schema.read_text())
@@ -167,7 +167,7 @@ def read_columns(table, where=None):
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["append", "keys"])
-def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
+def test_columns_are_found_by_ids_in_file(catalog, file_format, keys):
     table = evolved_table(catalog, file_format, keys)
     old = [(1, "x", 7, None)] if keys else [(1, "x", 7, None), (2, "y", 8, None)]
     expected = [*old, (2, "w", 9, "n"), (3, "v", 10, "m")]
@@ -177,19 +177,19 @@ def test_columns_are_found_by_the_ids_in_the_file(catalog, file_format, keys):
     assert len(table.system_table("files").to_arrow()) == 2
 
 
-def test_a_dropped_column_may_have_any_type(catalog):
+def test_dropped_column_may_have_any_type(catalog):
     table = evolved_table(catalog, "parquet", ())
     table = table.alter([sc.DropColumn(field_names=("b",))])
     assert table.to_arrow().column_names == ["k", "z", "a"]
 
 
-def test_avro_files_name_the_schema_that_is_gone(catalog):
+def test_avro_files_name_missing_schema(catalog):
     table = evolved_table(catalog, "avro", ())
     with refused(FormatError, r"Restore 'schema/schema-0'", kind="schema-missing"):
         read_columns(table)
 
 
-def test_no_earlier_snapshot_is_advised_where_there_is_none(catalog):
+def test_damage_without_earlier_snapshot_advises_none(catalog):
     table = catalog.create_table("db.t", Schema.of({"k": "INT"}))
     table.new_write_builder().write(ROWS.select(["k"]))
     LocalFileIO().delete_file(table.state.file_path(table.state.live_files()[0]))

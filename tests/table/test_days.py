@@ -25,7 +25,7 @@ _KINDS = {
 
 @given(st.lists(_DAYS, min_size=1, max_size=8, unique=True), st.sampled_from(sorted(_KINDS)))
 @example([_FIRST, _LAST], "partition")
-def test_days_are_written_found_and_shown(tmp_path_factory, days, kind):
+def test_days_round_trip(tmp_path_factory, days, kind):
     catalog = new_catalog_in(tmp_path_factory.mktemp("w"))
     column = "DATE NOT NULL" if kind == "key" else "DATE"
     table = new_table(catalog, {"d": column, "v": "INT"}, **_KINDS[kind])
@@ -45,7 +45,7 @@ def test_days_are_written_found_and_shown(tmp_path_factory, days, kind):
 
 
 @pytest.mark.parametrize("day", [_FIRST - 1, _LAST + 1])
-def test_days_beyond_are_refused(tmp_path, day):
+def test_days_beyond_range_are_refused(tmp_path, day):
     table = new_table(new_catalog_in(tmp_path), {"d": "DATE"})
     with pytest.raises(InvalidInputError, match="years 0 to 9999"):
         table.append(pa.table({"d": pa.array([day], pa.int32()).view(pa.date32())}))
@@ -65,7 +65,7 @@ _FOLLOW = ["follow", "db.t", "--from", "earliest", "--once"]
     ],
     ids=" ".join,
 )
-def test_commands_show_the_first_day(tmp_path, invoke, arguments):
+def test_commands_show_first_day(tmp_path, invoke, arguments):
     table = new_table(tmp_path / "w", {"d": "DATE", "v": "INT"}, partition_keys=["d"])
     days = pa.array([_FIRST], pa.int32()).view(pa.date32())
     table.append(pa.table({"d": days, "v": pa.array([1], pa.int32())}))

@@ -39,7 +39,7 @@ def file_of(folder, file_format, *pairs):
 
 @pytest.mark.parametrize("way", OVERWRITES)
 @pytest.mark.parametrize("file_format", [*FORMATS, "text"])
-def test_segments_of_all_formats_are_handled_alike(catalog, tmp_path, file_format, way):
+def test_segments_of_all_formats_behave_same(catalog, tmp_path, file_format, way):
     folder = tmp_path / "foreign"
     if file_format == "text":
         table = catalog.create_table("db.t", Schema.of({"value": "STRING"}))
@@ -73,7 +73,7 @@ class Death(BaseException):
 
 @pytest.mark.parametrize("way", OVERWRITES)
 @pytest.mark.parametrize("fault", [Fault.FAIL, Fault.LOSE_ANSWER, "dies"])
-def test_no_fault_shows_rows_of_a_segment_without_those_of_the_table(catalog, tmp_path, way, fault):
+def test_faults_keep_segment_and_table_rows_together(catalog, tmp_path, way, fault):
     file_of(tmp_path / "foreign", "csv", (1, "x"))
     outcomes = Counter()
     for call in count():
@@ -130,7 +130,7 @@ def test_branch_refuses_changes_of_main_segments(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_each_snapshot_of_any_history_has_its_rows(catalog, tmp_path, partitioned):
+def test_snapshots_of_any_history_have_their_rows(catalog, tmp_path, partitioned):
     for seed in range(often(12)):
         draw = Random(seed)  # noqa: S311
         declared = {"partition_keys": ["a"]} if partitioned else {}

@@ -24,7 +24,7 @@ def table(tmp_path):
     return made
 
 
-def test_no_file_is_written_again(table):
+def test_row_ids_are_enabled_without_rewrite(table):
     before = names(table)
     tracked = table.enable_row_ids()
     assert names(tracked) == before
@@ -59,7 +59,7 @@ def test_deleted_rows_stay_deleted(tmp_path):
     assert sorted(read(table, IDS[:2])) == [(0, 0), (3, 3), (4, 4), (5, 5)]
 
 
-def test_it_can_be_called_again(table):
+def test_row_ids_can_be_enabled_twice(table):
     table.enable_row_ids()
     again = table.enable_row_ids()
     assert again.latest_snapshot().id == 3
@@ -74,13 +74,13 @@ def new_columns(table):
     return {row[0] for row in read(table, ["v"])}
 
 
-def test_an_empty_table_and_one_in_the_middle(tmp_path):
+def test_row_ids_are_enabled_on_empty_and_partial_tables(tmp_path):
     empty = new_table(tmp_path, COLUMNS).enable_row_ids(data_evolution=True)
     write(empty, *ROWS)
     assert sorted(read(empty, IDS)) == [(k, k, 1) for k in range(5)]
 
 
-def test_writers_that_were_opened_before(table):
+def test_earlier_writers_get_row_ids(table):
     """An append gets ids; rewriting files without ids is refused."""
     builder = table.new_write_builder()
     rewriting = table.new_compaction_builder().with_strategy("full")
@@ -99,7 +99,7 @@ def test_writers_that_were_opened_before(table):
     assert sorted(read(tracked, IDS[:2])) == [(k, k) for k in range(8)]
 
 
-def test_snapshots_from_before_are_not_rolled_back_to(table):
+def test_rollback_before_row_ids_is_refused(table):
     table.tags.create("before", 2)
     tracked = table.enable_row_ids()
     for target in (1, "before"):
@@ -110,7 +110,7 @@ def test_snapshots_from_before_are_not_rolled_back_to(table):
     assert len(read(tracked)) == 7
 
 
-def test_alter_names_the_way(table):
+def test_alter_names_enable_row_ids(table):
     with pytest.raises(errors.InvalidInputError, match="enable_row_ids"):
         table.alter([set_option("row-tracking.enabled", "true")])
 

@@ -36,7 +36,7 @@ def create_branched(catalog):
     return make
 
 
-def test_a_branch_with_a_key_is_merged_although_main_has_none(create_branched):
+def test_keyed_branch_of_append_main_is_merged(create_branched):
     table = create_branched({}, KEY)
     assert read(table) == [("a", 7, 70), ("a", 7, 71), ("b", 1, 11), ("b", 2, 20)]
     assert read(table, where="v = 10") == []
@@ -52,11 +52,11 @@ def test_each_branch_is_merged_by_its_own_engine(create_branched):
     assert read(table.copy({"read.batch-size": "1"})) == read(table)
 
 
-def test_a_count_merges_the_branch_too(create_branched):
+def test_count_merges_branch(create_branched):
     assert create_branched({}, KEY).count() == 4
 
 
-def test_sparks_own_reader_leaves_unmerged_rows(create_branched):
+def test_native_reader_skips_unmerged_rows(create_branched):
     plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
     plan = create_branched({}, KEY).new_read_builder().plan()
     schemas = plain_files.PlainSchemas.of(plan.context)

@@ -42,7 +42,7 @@ def index_files(table):
 
 
 @pytest.mark.parametrize("threshold", ["1 mb", "1 b"])
-def test_a_file_in_which_no_row_can_pass_is_not_opened(catalog, threshold):
+def test_file_without_matching_rows_is_not_opened(catalog, threshold):
     table = table_of(catalog, **{"file-index.in-manifest-threshold": threshold})
     write(table, rows(3, 6, 9))
     assert len(index_files(table)) == (threshold == "1 b")
@@ -56,7 +56,7 @@ def test_a_file_in_which_no_row_can_pass_is_not_opened(catalog, threshold):
         values(table, where="id = 6")
 
 
-def test_an_index_in_the_manifest_plans_no_split(catalog):
+def test_index_in_manifest_prunes_split(catalog):
     table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 mb"})
     write(table, rows(3, 6, 9))
     write(table, rows(4, 7))
@@ -65,7 +65,7 @@ def test_an_index_in_the_manifest_plans_no_split(catalog):
     assert plans.with_filter("id = 5 OR kind = 2").plan().splits == ()
 
 
-def test_without_indexes_every_file_is_opened(catalog):
+def test_files_without_index_are_opened(catalog):
     table = table_of(catalog, **{"file-index.read.enabled": "false"})
     write(table, rows(3))
     data_files(table)[0].unlink()
@@ -73,7 +73,7 @@ def test_without_indexes_every_file_is_opened(catalog):
         values(table, where="id = 7")
 
 
-def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
+def test_absent_key_opens_no_file_of_merged_bucket(catalog):
     options = {key: value for key, value in INDEXED.items() if not key.startswith("bucket")}
     table = new_table(catalog, COLUMNS, primary_keys="id", options={**options, "bucket": "1"})
     write(table, rows(1, 3, 9))
@@ -85,7 +85,7 @@ def test_a_key_that_no_file_holds_opens_none_of_a_merged_bucket(catalog):
     assert values(table, where="id = 4") == []
 
 
-def test_a_value_of_an_older_record_does_not_come_back(catalog):
+def test_index_does_not_revive_older_record(catalog):
     options = {"bucket": "1", "file-index.bitmap.columns": "v"}
     table = new_table(catalog, {"k": "INT", "v": "INT"}, (1, 10), primary_keys="k", options=options)
     write(table, (1, 20))
@@ -93,7 +93,7 @@ def test_a_value_of_an_older_record_does_not_come_back(catalog):
 
 
 @pytest.mark.parametrize("kept_bytes", [0, 60, -1])
-def test_a_damaged_index_file_is_named_and_can_be_left_aside(catalog, kept_bytes):
+def test_damaged_index_file_is_named_and_skippable(catalog, kept_bytes):
     table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 b"})
     write(table, rows(3, 6))
     (path,) = index_files(table)
@@ -106,7 +106,7 @@ def test_a_damaged_index_file_is_named_and_can_be_left_aside(catalog, kept_bytes
     assert values(without, where="kind = 0 AND amount = 3") == [3]
 
 
-def test_a_lost_index_file_is_named(catalog):
+def test_lost_index_file_is_named(catalog):
     table = table_of(catalog, **{"file-index.in-manifest-threshold": "1 b"})
     write(table, rows(3))
     (path,) = index_files(table)
@@ -117,12 +117,12 @@ def test_a_lost_index_file_is_named(catalog):
 
 
 @pytest.mark.parametrize("kind", ["bsi", "range-bitmap"])
-def test_an_index_that_is_not_written_is_refused(catalog, kind):
+def test_index_that_is_not_written_is_refused(catalog, kind):
     with pytest.raises(errors.InvalidInputError, match="not written here"):
         table_of(catalog, **{f"file-index.{kind}.columns": "amount"})
 
 
-def test_a_column_is_not_given_a_type_that_its_index_does_not_take(catalog):
+def test_type_unsupported_by_index_is_refused(catalog):
     with pytest.raises(errors.InvalidInputError, match=r"DECIMAL.* cannot have such an index"):
         table_of(catalog, **{"file-index.bitmap.columns": "amount"})
     table = table_of(catalog, **{"file-index.bloom-filter.columns": "kind"})
@@ -140,7 +140,7 @@ def test_a_column_is_not_given_a_type_that_its_index_does_not_take(catalog):
         ({"file-index.bitmap.kind.version": "3"}, "expected 1 or 2"),
     ],
 )
-def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, options, message):
+def test_wrong_index_option_is_named_before_anything_is_written(catalog, options, message):
     table = table_of(catalog).copy(options)
     with pytest.raises(errors.InvalidInputError, match=message) as caught:
         write(table, rows(3))
@@ -148,7 +148,7 @@ def test_a_wrong_index_option_is_named_before_anything_is_written(catalog, optio
     assert data_files(table) == []
 
 
-def test_a_write_that_fails_leaves_no_index_file(catalog):
+def test_write_that_fails_leaves_no_index_file(catalog):
     table = table_of(
         catalog, **{"file-index.in-manifest-threshold": "1 b", "target-file-size": "1 b"}
     )
@@ -163,7 +163,7 @@ JAVA = sorted((Path(__file__).parents[3] / "shared" / "tables").glob("*/*bitmap*
 
 
 @pytest.mark.parametrize("path", JAVA, ids=lambda path: f"{path.parts[-3]}-{path.name}")
-def test_tables_with_indexes_of_java_have_the_same_rows_with_and_without_them(path):
+def test_java_indexes_do_not_change_rows(path):
     table = open_table(str(path))
     options = {"file-index.read.enabled": "false"}
     without = Table(FileStore.open(table.state.file_io, table.path, options=options))

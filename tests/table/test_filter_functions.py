@@ -195,7 +195,7 @@ def with_typed_literals(predicate, *, days=False):
 
 
 @given(tree=TREES)
-def test_a_read_returns_the_rows_of_the_model(table, tree):
+def test_filtered_read_equals_model(table, tree):
     opened, rows = table
     text = text_of(tree)
     expected = [row for row in rows if answer(tree, row) is True]
@@ -217,7 +217,7 @@ def test_a_read_returns_the_rows_of_the_model(table, tree):
         ("update", "CAST(id AS STRING) LIKE '2%'"),
     ],
 )
-def test_rows_change_by_functions(row_table, verb, where):
+def test_rows_are_updated_by_functions(row_table, verb, where):
     rows = [dict(zip(row_changing.COLUMNS, row, strict=True)) for row in (*FIRST, *SECOND)]
     predicate = parse_where(where)
     matching = [row for row in rows if truth(predicate, row) is True]
@@ -233,7 +233,7 @@ def test_rows_change_by_functions(row_table, verb, where):
     assert row_changing.read(row_table) == sorted((tuple(r.values()) for r in left), key=repr)
 
 
-def test_whole_partitions_are_not_chosen_by_functions(catalog):
+def test_functions_do_not_select_whole_partitions(catalog):
     table = row_changing.create(catalog, "fixed")
     row_changing.write(table, *FIRST)
     with refused(InvalidInputError, "not by lower of 'p'", kind="partition-spec"):
@@ -246,7 +246,7 @@ def test_whole_partitions_are_not_chosen_by_functions(catalog):
     assert row_changing.read(table) == sorted(FIRST, key=repr)
 
 
-def test_a_change_between_snapshots_is_filtered_too(catalog):
+def test_incremental_reads_are_filtered(catalog):
     table = row_changing.create(catalog, "logged")
     row_changing.write(table, *FIRST)
     row_changing.write(table, *SECOND)
@@ -279,7 +279,7 @@ def test_unfit_file_is_refused(catalog, where, message):
         table.to_arrow(where=where)
 
 
-def test_a_value_that_is_no_such_value_is_an_error_with_the_column(catalog):
+def test_invalid_value_in_filter_names_column(catalog):
     table = catalog.create_table("db.t", Schema.of({"s": "STRING", "n": "TINYINT"}))
     tables.write(table, ("1", 1), ("x", None))
     with pytest.raises(InvalidInputError, match=r"cast of column 's' fails: 'x' .* valid INT"):
@@ -288,7 +288,7 @@ def test_a_value_that_is_no_such_value_is_an_error_with_the_column(catalog):
         table.to_arrow(where="coalesce(n, 300) = 1")
 
 
-def test_a_key_that_is_gone_is_not_cast(catalog):
+def test_deleted_key_is_not_cast(catalog):
     columns = {"k": "STRING", "v": "INT"}
     table = new_table(catalog, columns, primary_keys=["k"], options={"bucket": "1"})
     tables.write(table, ("1", 1), ("x", 2))
@@ -296,14 +296,14 @@ def test_a_key_that_is_gone_is_not_cast(catalog):
     assert table.to_arrow(where="CAST(k AS INT) = 1").num_rows == 1
 
 
-def test_the_smallest_number_has_an_absolute_value(catalog):
+def test_smallest_number_has_absolute_value(catalog):
     table = catalog.create_table("db.t", Schema.of({"n": "BIGINT", "m": "DECIMAL(5, 2)"}))
     tables.write(table, (-(2**63), None), (5, None))
     assert table.to_arrow(where="abs(n) > 5")["n"].to_pylist() == [-(2**63)]
     assert table.count("abs(m) > 1 OR abs(n) = 9223372036854775808") == 1
 
 
-def test_hours_are_those_of_the_zone_of_casts(catalog):
+def test_hours_use_cast_time_zone(catalog):
     columns = {"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     table = new_table(catalog, columns, options={"cast.time-zone": "Europe/Berlin"})
     tables.write(table, (dt.datetime(2024, 6, 30, 23, 30, tzinfo=dt.UTC),))
@@ -311,7 +311,7 @@ def test_hours_are_those_of_the_zone_of_casts(catalog):
     assert table.count("CAST(z AS DATE) = '2024-07-01'") == 1
 
 
-def test_columns_are_renamed_inside_of_tests_too():
+def test_columns_are_renamed_inside_predicates():
     inner = pred.Applied(
         "a", "trim", pred.Applied("a", "lower", pred.Comparison("a", pred.CompareOp.EQ, "x"))
     )
@@ -325,7 +325,7 @@ def test_functions_prune_nothing():
     assert may_match(pred.Applied("a", "abs", pred.IsNull("a")), lambda _: exactly(1))
 
 
-def test_years_beyond_those_of_arrow_are_right():
+def test_years_beyond_arrow_are_correct():
     """Days of the years 32768, 2024 and 1, and null."""
     days = pa.array([11248738, 19753, -719162, None], pa.int32()).cast(pa.date32())
     assert row_stage._years(days).to_pylist() == [32768, 2024, 1, None]

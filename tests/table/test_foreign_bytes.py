@@ -32,7 +32,7 @@ ONE = b'{"id": 1, "v": "a"}\n'
 
 
 @pytest.mark.parametrize("options", [(), (("multiLine", "true"),)])
-def test_roots_and_depths_of_json_do_not_end_the_process(options):
+def test_odd_json_roots_and_depths_do_not_crash(options):
     deep = b"[" * 20_000 + b"]" * 20_000
     texts = [
         b"null\n" + ONE, b"[null]\n" + ONE, ONE + b"null\n", b" \n null", b"\xef\xbb\xbfnull",
@@ -46,7 +46,7 @@ def test_roots_and_depths_of_json_do_not_end_the_process(options):
     assert not taken, lines
 
 
-def test_objects_that_begin_with_null_in_a_block_do_not_end_the_process():
+def test_objects_beginning_with_null_do_not_crash():
     lines = outcomes([Case(file_format="json", data=b'{"id":\nnull}\n' * 400_000)])
     assert "segment: FormatError format" in lines
 
@@ -119,7 +119,7 @@ def test_topics_refuse_members_that_no_column_takes():
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
-def test_texts_that_are_not_utf8_are_refused_by_reads(tmp_path, name):
+def test_invalid_utf8_is_refused_by_reads(tmp_path, name):
     bytes_ = pa.array([b"a", b"\xff\xfe"])
     table = pa.table({"b": pa.Array.from_buffers(pa.string(), 2, bytes_.buffers())})
     path = tmp_path / f"1.{name}"
@@ -139,14 +139,14 @@ def test_texts_that_are_not_utf8_are_refused_by_reads(tmp_path, name):
         list(opened.batches)
 
 
-def test_texts_that_are_numbers_in_json_are_read_beside_other_columns():
+def test_json_numbers_are_read_as_texts():
     numbers = [b"1e999", b"1" * 5000, b"{}", b"[1e999]"]
     data = [b'{"id": 1, "v": %s}\n' % number for number in numbers]
     lines = outcomes([Case(file_format="json", data=each) for each in data])
     assert lines.count("segment: 1 rows") == lines.count("landing: 1 rows") == len(numbers)
 
 
-def test_encodings_that_are_not_declared_are_refused_and_declared_ones_read():
+def test_only_declared_encodings_are_read():
     texts = {"csv": "id,v\n1,ü\n", "json": '{"id": 1, "v": "ü"}\n'}
     encodings = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32")
     cases = [
@@ -171,7 +171,7 @@ PACKED = {
 
 
 @pytest.mark.parametrize("program", PACKED)
-def test_packed_files_are_no_rows_in_an_encoding_that_takes_any_bytes(program):
+def test_compressed_files_are_refused_in_any_encoding(program):
     draw = Random(program)  # noqa: S311 - no secret
     cases = []
     for encoding in ("iso-8859-1", "windows-1252"):
@@ -191,7 +191,7 @@ def test_packed_files_are_no_rows_in_an_encoding_that_takes_any_bytes(program):
     }, results  # fmt: skip
 
 
-def test_bits_beyond_the_bytes_of_base64_do_not_count(tmp_path):
+def test_trailing_base64_bits_are_ignored(tmp_path):
     draw = Random(50)  # noqa: S311 - no secret
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
     texts, values = [], []
@@ -213,7 +213,7 @@ def test_bits_beyond_the_bytes_of_base64_do_not_count(tmp_path):
 
 @pytest.mark.parametrize("fields", [b'[{"name": 1, "type": "long"}]', b'{"a": 1}', b'[{}]',
     b'[{"name": "v", "type": {"type": "long", "logicalType": ["x"]}}]'])  # fmt: skip
-def test_schemas_of_avro_that_are_none_are_refused(fields):
+def test_invalid_avro_schemas_are_refused(fields):
     sink = io.BytesIO()
     schema = b'{"type": "record", "name": "r", "fields": %s}' % fields
     metadata = {"avro.schema": schema, "avro.codec": b"null"}
@@ -224,7 +224,7 @@ def test_schemas_of_avro_that_are_none_are_refused(fields):
 
 
 @pytest.mark.parametrize("fields", [[], [{"name": "v", "type": "null"}]])
-def test_records_of_no_bytes_are_refused_before_their_blocks_are_read(tmp_path, fields):
+def test_empty_records_are_refused_before_their_blocks(tmp_path, fields):
     """A block of few bytes would be billions of rows: 16 GB of memory were taken."""
     path = tmp_path / "1.avro"
     with path.open("wb") as file:
@@ -236,7 +236,7 @@ def test_records_of_no_bytes_are_refused_before_their_blocks_are_read(tmp_path, 
         pass
 
 
-def test_views_of_texts_that_are_nowhere_are_refused(tmp_path):
+def test_dangling_string_views_are_refused(tmp_path):
     view = (20).to_bytes(4, "little") + b"abcd" + (7).to_bytes(4, "little") + bytes(4)
     buffers = [None, pa.py_buffer(view), pa.py_buffer(b"x" * 20)]
     wrong: Any = pa.Array.from_buffers(pa.string_view(), 1, buffers)
@@ -260,7 +260,7 @@ def test_types_that_nest_deep_are_refused(levels):
     assert {line.partition(": ")[2].split(" s")[0].split(" f")[0] for line in lines} == {expected}
 
 
-def test_any_bytes_give_rows_or_a_typed_error():
+def test_arbitrary_bytes_give_rows_or_typed_error():
     count = often(40)
     lines = outcomes([case_of(seed) for seed in range(count)])
     assert sum(line.startswith("case ") for line in lines) == count

@@ -39,13 +39,17 @@ _FOREIGN_NAMES = st.one_of(
     ),
     st.sampled_from(_ENDINGS).map("data-of-others{}".format),
 )  # fmt: skip
+_FOREIGN = st.tuples(st.sampled_from(_FOLDERS), _FOREIGN_NAMES).filter(
+    lambda drawn: drawn[0] or drawn[1] not in {"bucket-0", "changelog", "index", "tag"}
+)
+"""Folder and name; no file has the name of a directory of the table."""
 _PROGRAM = str(Path(sys.executable).with_name("paimon-assets"))
 _SCHEMA = Schema.of({"id": "BIGINT"})
 
 
-@given(st.lists(st.tuples(st.sampled_from(_FOLDERS), _FOREIGN_NAMES), min_size=1, max_size=6))
+@given(st.lists(_FOREIGN, min_size=1, max_size=6))
 @example([("bucket-0", "ledger-1.json"), ("ingestion", "ledger-1.json")])
-def test_foreign_files_outlive_cleaning_and_an_unasked_drop(tmp_path_factory, drawn):
+def test_cleaning_and_plain_drop_keep_foreign_files(tmp_path_factory, drawn):
     catalog = new_catalog_in(tmp_path_factory.mktemp("w"))
     table = new_table(catalog, _SCHEMA, (1,))
     home, own = Path(table.path), set(_files(table.path))
@@ -71,8 +75,8 @@ def test_foreign_files_outlive_cleaning_and_an_unasked_drop(tmp_path_factory, dr
     assert not home.exists()
 
 
-@given(st.lists(st.tuples(st.sampled_from(_FOLDERS), _FOREIGN_NAMES), min_size=1, max_size=3))
-def test_a_new_table_takes_no_folder_that_holds_something(tmp_path_factory, drawn):
+@given(st.lists(_FOREIGN, min_size=1, max_size=3))
+def test_new_table_refuses_occupied_folder(tmp_path_factory, drawn):
     catalog = new_catalog_in(tmp_path_factory.mktemp("w"))
     home = Path(catalog.create_table("db.other", _SCHEMA).path).with_name("t")
     for folder, name in drawn:
@@ -98,7 +102,7 @@ def catalog(tmp_path) -> TableCatalog:
     return new_catalog_in(tmp_path / "w")
 
 
-def test_new_table_takes_an_empty_folder_with_leftovers_of_late_writers(catalog):
+def test_new_table_accepts_folder_with_leftovers(catalog):
     home = Path(catalog.create_table("db.other", _SCHEMA).path).with_name("t")
     left = (
         f"bucket-0/{ORPHAN}",
@@ -116,7 +120,7 @@ def test_new_table_takes_an_empty_folder_with_leftovers_of_late_writers(catalog)
 
 
 @pytest.mark.parametrize("leads_to", ["empty", "full", "nothing", "table"])
-def test_a_link_is_no_folder_of_a_table(catalog, tmp_path, leads_to):
+def test_link_is_no_folder_of_table(catalog, tmp_path, leads_to):
     outside = tmp_path / "outside"
     home = Path(catalog.create_table("db.other", _SCHEMA).path).with_name("t")
     if leads_to == "table":
@@ -138,7 +142,7 @@ def test_a_link_is_no_folder_of_a_table(catalog, tmp_path, leads_to):
     assert _files(str(outside)) == before
 
 
-def test_a_folder_in_a_table_that_is_a_link_is_foreign(catalog, tmp_path):
+def test_linked_folder_in_table_is_foreign(catalog, tmp_path):
     table = new_table(catalog, _SCHEMA, (1,))
     (tmp_path / "theirs").mkdir()
     (Path(table.path) / "mine").symlink_to(tmp_path / "theirs")
@@ -149,7 +153,7 @@ def test_a_folder_in_a_table_that_is_a_link_is_foreign(catalog, tmp_path):
     assert (tmp_path / "theirs").exists()
 
 
-def test_damaged_table_is_dropped_after_a_question(catalog):
+def test_damaged_table_is_dropped_on_confirmation(catalog):
     table = new_table(catalog, {"id": "BIGINT"}, (1,), options={"data-file.prefix": "own-"})
     Path(table.path, "schema", "schema-0").write_text("{")
     with pytest.raises(InvalidInputError, match="1 foreign file: bucket-0/own-"):
@@ -161,7 +165,7 @@ def test_damaged_table_is_dropped_after_a_question(catalog):
     assert not Path(plain.path).exists()
 
 
-def test_names_of_an_earlier_prefix_are_own(catalog):
+def test_files_of_earlier_prefix_are_own(catalog):
     table = new_table(catalog, {"id": "BIGINT"}, (1,), options={"data-file.prefix": "first-"})
     write(table.alter([set_option("data-file.prefix", "second-")]), (2,))
     table.truncate()
@@ -170,7 +174,7 @@ def test_names_of_an_earlier_prefix_are_own(catalog):
     catalog.drop_table("db.t")
 
 
-def test_every_door_names_foreign_files_and_takes_the_way_out(catalog, tmp_path, invoke):
+def test_every_interface_names_foreign_files_and_way_out(catalog, tmp_path, invoke):
     settings = ServeSettings(warehouse=str(tmp_path / "w"), insecure=True)
     with serving(settings) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -207,7 +211,7 @@ def test_cleaning_lists_foreign_files(catalog, invoke):
 
 
 @pytest.mark.parametrize("statement", ["copy", "create"])
-def test_a_command_makes_no_table_in_a_folder_that_holds_something(catalog, invoke, statement):
+def test_command_refuses_occupied_folder(catalog, invoke, statement):
     source = Path(new_table(catalog, _SCHEMA, (1,), name="db.s").path)
     theirs = source.with_name("t") / "theirs.txt"
     theirs.parent.mkdir()
@@ -220,7 +224,7 @@ def test_a_command_makes_no_table_in_a_folder_that_holds_something(catalog, invo
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_rows_of_the_standard_input_are_no_answer(catalog, tmp_path, name):
+def test_rows_on_standard_input_confirm_nothing(catalog, tmp_path, name):
     rows_file = tmp_path / "rows.csv"
     rows_file.write_text("y\n" + "7\n" * 20_000)
     table = new_table(catalog, {"y": "BIGINT"}, (1,), (2,))
@@ -236,7 +240,7 @@ def test_rows_of_the_standard_input_are_no_answer(catalog, tmp_path, name):
         assert table.refresh().count() == rows
 
 
-def test_statements_of_the_standard_input_are_no_answers(catalog):
+def test_statements_on_standard_input_confirm_nothing(catalog):
     for name in ("a", "b"):
         new_table(catalog, _SCHEMA, name=f"db.{name}")
     command = [_PROGRAM, "-w", str(Path(catalog.get_table("db.a").path).parents[1]), "sql"]

@@ -119,7 +119,7 @@ _WRITERS = {
 @pytest.mark.parametrize("writer", [*_WRITERS, "duckdb", "polars"])
 @settings(phases=(Phase.generate,), max_examples=often(4))
 @given(data=st.data())
-def test_filters_return_the_rows_of_a_whole_read(folders, writer, data):
+def test_filters_equal_filtered_whole_read(folders, writer, data):
     names = [name for name in _COLUMNS if not (writer == "duckdb" and name == "x")]
     table, folder = data.draw(tables(names)), folders()
     folder.mkdir()
@@ -178,9 +178,7 @@ def test_bounds_that_compare_bytes_as_signed_prune_nothing(folders, table):
 )
 @settings(phases=(Phase.generate,), max_examples=often(3))
 @given(table=tables(["s", "b", "d"]))
-def test_bounds_of_writers_that_are_known_to_be_wrong_prune_nothing(
-    folders, created_by, columns, table
-):
+def test_bounds_of_known_wrong_writers_prune_nothing(folders, created_by, columns, table):
     def change(footer):
         footer[6] = (footers.BINARY, created_by.encode())
         for name, groups in footers.parquet_statistics(footer).items():
@@ -214,7 +212,7 @@ def test_bounds_of_newer_versions_still_prune(tmp_path):
 @pytest.mark.parametrize("counts", [{1: 0, 10: 0}, {1: 0}, {10: 0}, {}])
 @settings(phases=(Phase.generate,), max_examples=often(4))
 @given(table=tables([name for name in _COLUMNS if name != "f"]))
-def test_orc_statistics_that_do_not_count_all_rows_say_nothing(folders, counts, table):
+def test_incomplete_orc_statistics_prune_nothing(folders, counts, table):
     data = footers.change_orc_statistics(
         _orc(table, compression="uncompressed"),
         lambda number, message: counts if number % 2 else message,
@@ -230,7 +228,7 @@ def test_orc_statistics_that_do_not_count_all_rows_say_nothing(folders, counts, 
         ("us", 2**62, "TIMESTAMP(9)", "TIMESTAMP(6)"),
     ],
 )
-def test_timestamps_that_no_read_takes_are_refused_by_add(tmp_path, unit, value, kind, way_out):
+def test_add_refuses_unreadable_timestamps(tmp_path, unit, value, kind, way_out):
     times = pa.array([0, value, None], pa.timestamp(unit))
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"t": times}), tmp_path / "in" / "a.parquet")
@@ -254,7 +252,7 @@ _TIMES = {
 
 @pytest.mark.parametrize("writer", ["avro", "parquet", "parquet without statistics", "nested"])
 @pytest.mark.parametrize("kind", _TIMES)
-def test_times_that_no_read_takes_are_refused_by_add_without_statistics(tmp_path, kind, writer):
+def test_add_refuses_unreadable_times_without_statistics(tmp_path, kind, writer):
     arrow, logical, values = _TIMES[kind]
     stored = pa.int32() if arrow.bit_width == 32 else pa.int64()
     catalog = open_catalog(str(tmp_path / "w"))

@@ -202,7 +202,7 @@ _WRITERS = {
 
 
 @pytest.mark.parametrize("writer", _WRITERS)
-def test_filters_of_drawn_files_agree_with_reads_of_all_rows(tmp_path, writer):
+def test_filters_of_random_files_equal_filtered_whole_read(tmp_path, writer):
     write, file_format, lacking = _WRITERS[writer]
     tried = 0
     for seed in range(often(16 if writer == "pyarrow" else 4)):
@@ -219,7 +219,7 @@ def test_filters_of_drawn_files_agree_with_reads_of_all_rows(tmp_path, writer):
 
 
 @pytest.mark.parametrize("file", sorted(_GOLDEN.iterdir()), ids=lambda file: file.name)
-def test_filters_of_files_of_other_programs_agree_with_reads_of_all_rows(tmp_path, file):
+def test_filters_of_foreign_files_equal_filtered_whole_read(tmp_path, file):
     copied = tmp_path / "in" / f"a{file.suffix}"
     copied.parent.mkdir()
     copied.write_bytes(file.read_bytes())

@@ -98,7 +98,7 @@ def _summary(counts: Counter[tuple[str, str, str]]) -> str:
     return out.getvalue()
 
 
-def test_the_matrix_knows_every_dtype_of_polars() -> None:
+def test_matrix_has_every_polars_dtype() -> None:
     known = {
         dtype
         for dtype in vars(pl.datatypes).values()
@@ -108,7 +108,7 @@ def test_the_matrix_knows_every_dtype_of_polars() -> None:
     assert missing <= {"Unknown", "BaseExtension", "Extension"}
 
 
-def test_the_judge_tells_a_changed_value() -> None:
+def test_matrix_detects_changed_value() -> None:
     assert not is_same(1.9, 1)
     assert not is_same(True, 1)
     assert not is_same(float("nan"), None, nan_is_null=False)
@@ -177,7 +177,7 @@ def test_pandas_values_that_would_lose_something_are_refused_by_column(data_type
         stored_as(data_type, values)
 
 
-def test_arrow_frames_pass_as_they_are():
+def test_arrow_frames_pass_unchanged():
     schema = table_schema({"c": "INT"})
     table = pa.table({"c": pa.array([1], pa.int8())})
     assert to_rows(table, EmbeddedExecutor(), schema) is table
@@ -199,13 +199,13 @@ def test_columns_that_are_one_name_are_refused(names):
     assert (error.kind, error.details["column"]) == ("frame-columns", str(names[1]))
 
 
-def test_a_column_named_by_half_a_character_is_refused():
+def test_lone_surrogate_column_name_is_refused():
     names = pd.Index(["a\udce9"], dtype=object)
     refused_frame(pd.DataFrame([[1]], columns=names), {"a": "INT"}, "half a character")
 
 
 @pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
-def test_an_index_level_that_is_also_a_column_is_refused(keys):
+def test_index_level_that_is_also_column_is_refused(keys):
     frame = pd.DataFrame({"a": [1], "b": [2], "c": [3]}).set_index(keys, drop=False)
     error = refused_frame(
         frame, {"a": "INT", "b": "INT", "c": "INT"}, "'a' is a column .* and a level"
@@ -213,7 +213,7 @@ def test_an_index_level_that_is_also_a_column_is_refused(keys):
     assert error.details["column"] == "a"
 
 
-def test_an_index_that_names_columns_counts_as_columns():
+def test_index_that_names_columns_counts_as_columns():
     schema = table_schema({"a": "INT", "b": "INT"})
     frame = pd.DataFrame({"b": [2]}, index=pd.Index([1], name="a"))
     assert to_rows(frame, EmbeddedExecutor(), schema).to_pylist() == [{"a": 1, "b": 2}]
@@ -238,7 +238,7 @@ def test_an_index_that_names_columns_counts_as_columns():
         ("DATE", [dt.date(2024, 1, 1), dt.datetime(2024, 1, 1)], 0, "datetime.date"),
     ],
 )
-def test_the_row_and_the_value_are_named(data_type, values, row, shown):
+def test_refusal_names_row_and_value(data_type, values, row, shown):
     frame = pd.DataFrame({"c": pd.Series(values, dtype=object)})
     error = refused_frame(frame, {"c": data_type}, "cannot be stored")
     assert (error.kind, error.details["row"]) == ("frame-values", row)

@@ -78,7 +78,7 @@ def many_rows(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["polars", "read", "duckdb", "dataset", "asset", "manager"])
-def test_a_lazy_frame_is_written_in_bounded_memory(tmp_path, many_rows, kind):
+def test_lazy_frame_is_written_in_bounded_memory(tmp_path, many_rows, kind):
     pytest.importorskip("duckdb" if kind == "duckdb" else "polars")
     catalog = new_catalog_in(tmp_path / "w")
     columns, options = {"id": "BIGINT", "v": "DOUBLE"}, {"write-buffer-size": "16mb"}
@@ -98,7 +98,7 @@ def test_a_lazy_frame_is_written_in_bounded_memory(tmp_path, many_rows, kind):
     assert growth < GROWTH_MIB, kind
 
 
-def test_a_lazy_frame_that_fails_midway_commits_nothing(tmp_path):
+def test_lazy_frame_that_fails_midway_commits_nothing(tmp_path):
     polars = pytest.importorskip("polars")
     table = new_table(new_catalog_in(tmp_path / "w"), {"id": "BIGINT", "v": "INT"})
 
@@ -114,7 +114,7 @@ def test_a_lazy_frame_that_fails_midway_commits_nothing(tmp_path):
     assert table.new_write_builder().write(numbers("2")).report.rows_written == 400_001
 
 
-def test_a_write_that_refuses_rows_ends_the_query_of_a_lazy_frame(tmp_path):
+def test_write_that_refuses_rows_ends_query_of_lazy_frame(tmp_path):
     polars = pytest.importorskip("polars")
     table = new_table(new_catalog_in(tmp_path / "w"), {"id": "TINYINT"})
     frame = polars.LazyFrame({"id": range(3_000_000)})

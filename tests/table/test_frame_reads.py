@@ -101,7 +101,7 @@ def ids(rows):
     return sorted(rows.to_pydict()["id"])
 
 
-def test_a_read_returns_as_every_frame(table):
+def test_read_returns_every_frame_library(table):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     read = table.new_read_builder().with_filter("id < 13")
     assert read.to_pandas()["id"].tolist() == [10, 11, 12]
@@ -118,7 +118,7 @@ def test_a_read_returns_as_every_frame(table):
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_a_dataset_filters_as_arrow_does(table, name):
+def test_dataset_filters_as_arrow(table, name):
     expression, _ = FILTERS[name]
     whole = table.to_arrow()
     found = table.new_read_builder().to_dataset().to_table(filter=expression)
@@ -126,7 +126,7 @@ def test_a_dataset_filters_as_arrow_does(table, name):
 
 
 @pytest.mark.parametrize("name", FILTERS)
-def test_duckdb_filters_a_table_as_its_rows(table, name):
+def test_duckdb_filters_as_rows(table, name):
     duckdb = pytest.importorskip("duckdb")
     _, where = FILTERS[name]
     with duckdb.connect() as connection:
@@ -137,7 +137,7 @@ def test_duckdb_filters_a_table_as_its_rows(table, name):
         assert connection.execute(query.format("scanned", where)).fetchall() == expected
 
 
-def test_a_filter_of_wider_values_than_the_column_has_loses_no_row(new_catalog):
+def test_filter_with_wider_values_loses_no_row(new_catalog):
     """Arrow compares 0.1 with a FLOAT as doubles, and microseconds with a TIME as microseconds."""
     columns = {"f": "FLOAT", "t": "TIME(3)", "d": "DECIMAL(20, 17)", "i": "BIGINT"}
     table = new_table(new_catalog, columns)
@@ -161,7 +161,7 @@ def test_a_filter_of_wider_values_than_the_column_has_loses_no_row(new_catalog):
     assert read.scan_polars().filter(polars.col("i") == float(2**53)).collect().height == 1
 
 
-def test_columns_and_filters_of_duckdb_reach_the_read(table):
+def test_columns_and_filters_of_duckdb_reach_read(table):
     duckdb = pytest.importorskip("duckdb")
     seen = []
     read = table.new_read_builder()
@@ -178,7 +178,7 @@ def test_columns_and_filters_of_duckdb_reach_the_read(table):
     assert len(seen[1][0]) == 1
 
 
-def test_partitions_that_a_filter_leaves_out_are_not_read(table):
+def test_partitions_that_filter_leaves_out_are_not_read(table):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     lose(table, "2024-01-02")
     read = table.new_read_builder()
@@ -213,14 +213,14 @@ def test_partitions_that_a_filter_leaves_out_are_not_read(table):
     ],
     ids=range(12),
 )
-def test_polars_filters_a_scan_as_a_frame(table, make):
+def test_polars_filters_scan_as_frame(table, make):
     polars = pytest.importorskip("polars")
     read = table.new_read_builder()
     expected = read.to_polars().filter(make(polars.col))["id"].to_list()
     assert sorted(read.scan_polars().filter(make(polars.col)).collect()["id"]) == sorted(expected)
 
 
-def test_a_filter_of_pyarrow_filters_a_read_or_is_refused(table):
+def test_pyarrow_filter_is_applied_or_refused(table):
     read = table.new_read_builder().with_columns(["id"])
     assert ids(read.with_filter((pc.field("id") > 12) & pc.field("ok")).to_arrow()) == [
         13, 20, 23, 30, 33
@@ -231,7 +231,7 @@ def test_a_filter_of_pyarrow_filters_a_read_or_is_refused(table):
         read.with_filter((pc.field("id") > 12) & (pc.field("n", "x") == 2))
 
 
-def test_a_limit_reads_no_more_files_than_it_needs(table):
+def test_limit_reads_no_more_files_than_it_needs(table):
     lose(table, "2024-01-03")
     read = table.new_read_builder().with_limit(6)
     assert len(read.plan().splits) == 2
@@ -263,7 +263,7 @@ def test_dataset_supports_or_refuses_each_method(table):
         _ = dataset.partition_expression
 
 
-def test_a_table_is_written_from_every_frame(tmp_path):
+def test_table_is_written_from_every_frame(tmp_path):
     polars, duckdb = pytest.importorskip("polars"), pytest.importorskip("duckdb")
     pandas = pytest.importorskip("pandas")
     catalog = new_catalog_in(tmp_path / "w")
@@ -296,7 +296,7 @@ def test_a_table_is_written_from_every_frame(tmp_path):
     assert 0 < sum(queried) < 2_000_000
 
 
-def test_printed_rows_fit_a_line_and_show_no_secret(tmp_path):
+def test_printed_rows_fit_line_and_show_no_secret(tmp_path):
     secret = {"s3.secret-key": "hush"}
     catalog = new_catalog_in(tmp_path / "w", options=secret)
     schema = Schema.of(

@@ -45,7 +45,7 @@ def table(catalog):
     return made
 
 
-def test_delta_tells_every_record_or_without_kinds_the_last_row_of_each_key(table):
+def test_delta_has_every_record_or_last_row_of_key(table):
     changes = table.new_read_builder().between(1, 3)
     assert read_columns(changes, "id", "v") == [(1, 1.5), (3, 3.0), (4, 4.0)]
     assert read_columns(changes.with_row_kinds(), "id") == [
@@ -63,12 +63,12 @@ def test_diff_leaves_out_equal_rows(table):
     assert read_columns(changes, "id") == [(3,), (4,)]
 
 
-def test_a_diff_shows_old_values_of_rows_that_are_gone(table):
+def test_diff_shows_old_values_of_rows_that_are_gone(table):
     changes = table.new_read_builder().between(1, 2, "diff").with_row_kinds()
     assert read_columns(changes, "id", "v") == [("+U", 1, 1.5), ("-D", 2, 2.0)]
 
 
-def test_a_diff_of_a_filtered_view(table):
+def test_diff_of_filtered_view(table):
     changes = table.new_read_builder().with_filter("v < 1.2 or v > 3.5").with_row_kinds()
     assert read_columns(changes.between(1, 3, "diff"), "id", "v") == [
         ("+I", 4, 4.0),
@@ -76,7 +76,7 @@ def test_a_diff_of_a_filtered_view(table):
     ]
 
 
-def test_from_before_the_first_snapshot_everything_is_new(table):
+def test_changes_before_first_snapshot_are_all_rows(table):
     for mode in ("delta", "diff"):
         changes = table.new_read_builder().between(0, 1, mode).with_row_kinds()
         assert read_columns(changes, "id") == [("+I", 1), ("+I", 2), ("+I", 3)]
@@ -99,7 +99,7 @@ def test_tags_are_compared_by_their_states(table):
         table.new_read_builder().between("new", "old").plan()
 
 
-def test_times_tell_the_snapshots_between_them(table):
+def test_times_select_snapshots_between(table):
     first, _, last = table.snapshots()
     builder = table.new_read_builder()
     everything = builder.between_timestamps(first.time_millis - 1, last.time_millis)
@@ -108,7 +108,7 @@ def test_times_tell_the_snapshots_between_them(table):
     assert read_columns(builder.between_timestamps("1999-01-01", "2000-01-01 00:00:00")) == []
 
 
-def test_an_expired_start_names_the_oldest_snapshot(table):
+def test_expired_start_names_oldest_snapshot(table):
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-1")
     for mode, start in (("delta", 0), ("diff", 1)):
         with refused(NotFoundError, "has expired; the oldest is 2", kind="snapshot-expired"):
@@ -134,7 +134,7 @@ def test_compactions_are_left_out_and_overwrites_are_named(catalog):
     assert len(files) == 3
 
 
-def test_an_append_table_tells_files_that_came(catalog):
+def test_append_table_reports_added_files(catalog):
     table = plain(catalog)
     write(table, (1, 1.0))
     write(table, (2, 2.0), (3, 3.0))
@@ -144,7 +144,7 @@ def test_an_append_table_tells_files_that_came(catalog):
         assert read_columns(changes) == [("+I", 2, 2.0), ("+I", 3, 3.0)]
 
 
-def test_files_that_are_gone_from_an_append_table_need_kinds(catalog):
+def test_removed_append_files_need_kinds(catalog):
     table = plain(catalog)
     write(table, (1, 1.0))
     write(table, (2, 2.0))
@@ -186,7 +186,7 @@ CHANGES = st.lists(
 
 @settings(max_examples=often(12), deadline=None)
 @given(commits=CHANGES, data=st.data())
-def test_changes_applied_to_the_older_state_give_the_newer_one(tmp_path_factory, commits, data):
+def test_changes_lead_from_older_state_to_newer(tmp_path_factory, commits, data):
     table = keyed_table(new_catalog_in(tmp_path_factory.mktemp("warehouse")))
     for rows in commits:
         write(table, *rows)
@@ -226,7 +226,7 @@ def _state(commits):
     [{"merge-engine": "first-row"}, {"deletion-vectors.enabled": "true", "bucket": "1"}],
     ids=["first row", "vectors"],
 )
-def test_added_files_that_wait_for_a_compaction_are_seen_by_streams_only(catalog, options):
+def test_uncompacted_files_are_read_only_by_streams(catalog, options):
     columns = {"id": "BIGINT", "v": "DOUBLE"}
     options = {"bucket": "1", **options}
     table = new_table(catalog, columns, (1, 1.0), primary_keys=["id"], options=options)
@@ -267,7 +267,7 @@ def pairs(builder):
     return rows_in_order(builder.with_columns(["id", "v"]))
 
 
-def test_with_kinds_every_change_is_read_in_its_order(logged_table):
+def test_changes_with_kinds_are_read_in_order(logged_table):
     changes = logged_table.new_read_builder().between(0, 3, "changelog").with_row_kinds()
     assert pairs(changes) == [
         ("+I", 1, 10), ("+I", 2, 20), ("-U", 1, 10), ("+I", 3, 30), ("+U", 1, 15), ("-D", 2, 20)
@@ -275,18 +275,18 @@ def test_with_kinds_every_change_is_read_in_its_order(logged_table):
     assert all(split.is_streaming for split in changes.plan().splits)
 
 
-def test_without_kinds_the_last_row_of_a_key_is_read(logged_table):
+def test_changes_without_kinds_are_last_rows(logged_table):
     assert pairs(logged_table.new_read_builder().between(0, 3, "changelog")) == [(1, 15), (3, 30)]
 
 
-def test_a_streaming_split_needs_the_column_of_kinds(logged_table):
+def test_streaming_split_needs_column_of_kinds(logged_table):
     plan = logged_table.new_read_builder().between(0, 3, "changelog").with_row_kinds().plan()
     context = replace(plan.context, columns=("id",))
     with pytest.raises(UnsupportedFeatureError, match="column 'rowkind'"):
         list(EXECUTOR.map_splits(context, plan.splits))
 
 
-def test_the_mode_follows_from_the_producer(logged_table):
+def test_changelog_producer_selects_mode(logged_table):
     audit = logged_table.copy({"changelog-producer": "lookup", "incremental-between": "1,3"})
     found = audit.system_table("audit_log").to_arrow().select(["rowkind", "id"]).to_pylist()
     assert [tuple(row.values()) for row in found] == [("-U", 1), ("+I", 3), ("+U", 1), ("-D", 2)]
@@ -305,7 +305,7 @@ def test_changelog_outlives_its_snapshot(logged_table):
 
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 4096])
-def test_binlog_tells_an_update_as_one_row(logged_table, batch_rows):
+def test_binlog_shows_update_as_one_row(logged_table, batch_rows):
     options = {"incremental-between": "1,3", "incremental-between-scan-mode": "changelog"}
     several = {"read.batch-size": str(batch_rows)}
     binlog = logged_table.copy({**options, **several}).system_table("binlog")

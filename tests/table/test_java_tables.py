@@ -64,7 +64,7 @@ def read(name: str, **builder: Any) -> pa.Table:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", cases())
-def test_spark_reads_the_same_rows(name, spark):
+def test_spark_reads_same_rows(name, spark):
     executor = importlib.import_module("paimon_assets.spark.executor").SparkExecutor(spark)
     wanted = expected_rows(name)
     found = open_table(str(TABLES / name)).new_read_builder().to_arrow(executor)
@@ -76,7 +76,7 @@ def expected_rows(name: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("name", cases())
-def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
+def test_java_table_has_rows_of_java(name):
     found, wanted = read(name), expected_rows(name)
     assert found.column_names == wanted.column_names
     assert found.num_rows == INDEX[name]["rows"]
@@ -84,7 +84,7 @@ def test_a_table_of_java_has_exactly_the_rows_java_reads(name):
 
 
 @pytest.mark.parametrize("name", cases())
-def test_a_filter_on_a_value_of_a_table_of_java_finds_its_rows(name):
+def test_filter_on_java_table_finds_rows(name):
     wanted = expected_rows(name)
     for column in wanted.column_names:
         values = [value for value in wanted.column(column) if value.is_valid]
@@ -112,7 +112,7 @@ def _is_comparable(data_type: pa.DataType) -> bool:
         ("pk_09", ["f3"]),
     ],
 )
-def test_some_columns_of_a_table_of_java_are_those_of_its_rows(table, columns):
+def test_projection_of_java_table_equals_rows(table, columns):
     name = f"parquet/{table}.db/{table}"
     wanted = expected_rows(name)
     assert multiset(read(name, with_columns=columns), columns) == multiset(wanted, columns)
@@ -122,7 +122,7 @@ KEYED = [name for name in sorted(INDEX) if "pk_" in name]
 
 
 @pytest.mark.parametrize("name", KEYED, ids=short)
-def test_a_difference_leads_from_any_state_to_any_later_one(name):
+def test_difference_leads_to_any_later_state(name):
     table = open_table(str(TABLES / name))
     names = list(table.schema.field_names)
     # A past state has its own columns; differences have today's.
@@ -147,7 +147,7 @@ def _of_kind(rows, kind):
     return {f"({row.removeprefix(prefix)}" for row in rows if row.startswith(prefix)}
 
 
-def test_a_branch_of_java_is_read_by_its_name():
+def test_branch_of_java_is_read_by_its_name():
     name = next(name for name in INDEX if "append_table_with_append_pt_branch" in name)
     table = open_table(str(TABLES / name))
     assert list(table.branches.list()) == ["test"]

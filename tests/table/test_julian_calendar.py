@@ -100,7 +100,7 @@ def _dates(days):
 @example(
     [dt.date(1, 1, 1), dt.date(1582, 10, 4), _FIRST, dt.date(1500, 3, 1), dt.date(1200, 2, 29)]
 )
-def test_dates_keep_their_names(folders, keys, days):
+def test_julian_dates_keep_names(folders, keys, days):
     if keys is None or keys is _JULIAN:
         file_format, data = "orc", _orc(_dates(days), _SPARK if keys is None else None, keys)
     else:
@@ -117,7 +117,7 @@ def test_dates_keep_their_names(folders, keys, days):
 
 @settings(max_examples=often(8), phases=(Phase.generate,))
 @given(st.lists(_DAYS, min_size=1, max_size=8))
-def test_instants_of_utc_keep_their_names_and_local_times_stay(folders, days):
+def test_julian_utc_instants_and_local_times_keep_names(folders, days):
     stored = pa.array([_julian(day) * 86_400_000_000 + 5 for day in days], pa.int64())
     data = _parquet(
         {"z": stored.cast(pa.timestamp("us", "UTC")), "n": stored.cast(pa.timestamp("us"))},
@@ -147,7 +147,7 @@ def test_instants_of_other_zones_before_1900_are_refused(folders, keys):
     assert newer.to_arrow().column("z").to_pylist() == times[1:]
 
 
-def test_old_times_of_96_bits_are_refused_by_an_import_and_where_files_land(folders):
+def test_old_int96_times_are_refused_by_import_and_ingestion(folders):
     """64 bits of nanoseconds do not hold them, and Spark 2 writes all times so."""
     sink, times = io.BytesIO(), pa.array([dt.datetime(1000, 1, 1)], pa.timestamp("us"))
     rows = pa.table({"t": times})
@@ -160,7 +160,7 @@ def test_old_times_of_96_bits_are_refused_by_an_import_and_where_files_land(fold
 
 
 @pytest.mark.parametrize("key", ["paimon.id", "iceberg.id"])
-def test_dates_in_orc_files_of_tables_stay(folders, key):
+def test_dates_in_own_orc_files_are_unchanged(folders, key):
     """Java's writer names the Julian calendar in them, although days are counted as ours."""
     days = pa.array([-719_162, 0], pa.int32()).view(pa.date32())
     rows = pa.table([days], schema=pa.schema([pa.field("d", pa.date32(), metadata={key: "1"})]))
@@ -170,7 +170,7 @@ def test_dates_in_orc_files_of_tables_stay(folders, key):
         assert found.column("d").combine_chunks().equals(days)
 
 
-def test_dates_of_the_gregorian_calendar_stay(folders):
+def test_gregorian_dates_are_unchanged(folders):
     days = pa.array([-719_162, -200_000, 0], pa.int32()).view(pa.date32())
     for keys in (_SPARK, {}):
         table = _table(folders(), {"d": "DATE"}, _parquet({"d": days}, keys))

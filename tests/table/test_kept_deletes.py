@@ -50,7 +50,7 @@ def deletes(table):
     return sum(entry.file.delete_row_count for entry in table.state.live_files())
 
 
-def test_an_older_record_that_arrives_after_a_full_compaction_is_no_row(catalog):
+def test_older_record_after_full_compaction_is_no_row(catalog):
     table = new_table(catalog, LOG)
     write(table, (1, "+I", 1, 10), (2, "+I", 1, 20))
     write(table, (1, "-D", 9, 10))
@@ -65,7 +65,7 @@ def test_an_older_record_that_arrives_after_a_full_compaction_is_no_row(catalog)
     assert compact(table).deletes_kept == 0
 
 
-def test_system_tables_and_statistics_count_no_kept_delete_as_a_row(catalog):
+def test_system_tables_and_statistics_count_no_kept_delete_as_row(catalog):
     table = new_table(catalog, LOG)
     write(table, *((key, "+I", 1, key) for key in range(5)))
     write(table, (0, "-D", 9, 0), (7, "-D", 9, 0))
@@ -115,7 +115,7 @@ OBSTACLES = {
 @pytest.mark.parametrize(
     ("option", "value"), [(key, value) for key, values in OBSTACLES.items() for value in values]
 )
-def test_deletes_are_not_kept_where_other_engines_would_read_rows(catalog, option, value):
+def test_deletes_are_not_kept_for_engines_that_read_them(catalog, option, value):
     options = {**LOG, option: value}
     if value == "partial-update":
         options["partial-update.remove-record-on-delete"] = "true"
@@ -132,7 +132,7 @@ def test_deletes_are_not_kept_where_other_engines_would_read_rows(catalog, optio
     assert deletes(table) == 0
 
 
-def test_iceberg_shows_no_kept_delete_where_its_metadata_is_switched_on_later(catalog):
+def test_late_iceberg_metadata_shows_no_kept_delete(catalog):
     table = new_table(catalog, LOG)
     write(table, (1, "+I", 1, 10), (2, "+I", 1, 20))
     write(table, (1, "-D", 9, 10))
@@ -149,7 +149,7 @@ def test_iceberg_shows_no_kept_delete_where_its_metadata_is_switched_on_later(ca
 
 
 @pytest.mark.parametrize("options", [{"bucket": "1"}, {"bucket": "1", "rowkind.field": "op"}])
-def test_deletes_are_kept_only_with_a_column_that_orders_records(catalog, options):
+def test_deletes_are_kept_only_with_column_that_orders_records(catalog, options):
     with refused(InvalidInputError, "needs 'sequence.field'", kind="delete-retention"):
         new_table(catalog, {**options, "sequence.delete-retention": "7 d"})
 
@@ -233,9 +233,7 @@ def replay_changelog(table):
 
 @settings(max_examples=often(15), phases=[Phase.generate])
 @given(SHAPES, st.sampled_from(sorted(ORDERS)), STEPS, st.integers(0, 2**16))
-def test_no_older_record_is_a_row_whatever_the_order_and_the_compactions(
-    tmp_path_factory, shape, order, steps, seed
-):
+def test_older_record_is_never_row_in_any_order(tmp_path_factory, shape, order, steps, seed):
     catalog = open_catalog(str(tmp_path_factory.mktemp("kept")))
     catalog.create_database("db")
     options = {**LOG, **shape, **ORDERS[order]}

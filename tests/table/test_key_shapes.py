@@ -44,7 +44,7 @@ def _rows(write):
 @pytest.mark.parametrize("bucket", ["1", "3", "-1", "-2"])
 @pytest.mark.parametrize("partitions", PARTITIONS, ids="-".join)
 @pytest.mark.parametrize("keys", KEYS, ids="-".join)
-def test_a_key_is_all_its_columns(catalog, keys, partitions, bucket):
+def test_key_has_all_its_columns(catalog, keys, partitions, bucket):
     options = {"bucket": bucket, "dynamic-bucket.target-row-num": "3"}
     schema = Schema.of(COLUMNS, primary_keys=keys, partition_keys=partitions, options=options)
     crossing = not set(partitions) <= set(keys)
@@ -61,7 +61,7 @@ def test_a_key_is_all_its_columns(catalog, keys, partitions, bucket):
         assert plain_rows(table.to_arrow(), COLUMNS) == sorted(newest.values())
 
 
-def test_a_delete_that_moves_a_key_is_never_ignored(catalog):
+def test_key_moving_delete_is_never_ignored(catalog):
     schema = {
         "columns": COLUMNS,
         "primary_keys": ["k"],
@@ -97,7 +97,7 @@ def test_keys_of_char_in_orc_have_no_blanks_at_their_end(catalog):
     ]
 
 
-def test_blanks_of_char_do_not_outlive_a_change_to_orc(catalog):
+def test_change_to_orc_drops_char_padding(catalog):
     """Rows of other formats keep them; indexes and statistics of ORC files must not."""
     options = {"file-index.bloom-filter.columns": "c", "bucket": "1", "bucket-key": "v"}
     table = new_table(catalog, {"c": "CHAR(5)", "v": "INT"}, options=options)
@@ -129,7 +129,7 @@ def _sort_rows(rows):
 
 @pytest.mark.parametrize("keys", NULLABLE_KEYS, ids="-".join)
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_rows_are_those_of_a_dictionary(catalog, keys, kind):
+def test_rows_equal_dictionary(catalog, keys, kind):
     partitions = [name for name in keys if name == "p"]
     options = {"primary-key.nullable": "true", **kind}
     table = new_table(
@@ -153,7 +153,7 @@ def test_rows_are_those_of_a_dictionary(catalog, keys, kind):
         assert _sort_rows(found) == _sort_rows(of_null)
 
 
-def test_the_option_is_fixed_and_needs_a_key(catalog):
+def test_nullable_key_option_is_immutable_and_needs_key(catalog):
     options = {"primary-key.nullable": "true"}
     with pytest.raises(InvalidInputError, match="needs a primary key"):
         catalog.create_table("db.t", Schema.of(NULLABLE_COLUMNS, options=options))
@@ -167,13 +167,13 @@ def test_the_option_is_fixed_and_needs_a_key(catalog):
         table.alter([set_option("primary-key.nullable", "false")])
 
 
-def test_without_the_option_null_is_refused(catalog):
+def test_null_key_is_refused_by_default(catalog):
     table = new_table(catalog, NULLABLE_COLUMNS, primary_keys="a")
     with pytest.raises(InvalidInputError, match="null"):
         table.upsert(pa.table({"p": ["x"], "a": [None], "b": ["y"], "v": [1]}))
 
 
-def test_foreign_nullable_key_without_the_option_takes_no_null(catalog):
+def test_foreign_nullable_key_without_option_takes_no_null(catalog):
     options = {"primary-key.nullable": "true"}
     table = new_table(catalog, {"a": "INT", "v": "INT"}, primary_keys="a", options=options)
     (file,) = (Path(table.path) / "schema").glob("schema-0")

@@ -76,7 +76,7 @@ def changes_by(catalog, tmp_path, invoke):
 
 
 @pytest.mark.parametrize("value", ["orc", "parquet", "ORC"])
-def test_a_written_table_keeps_its_avro_manifests(catalog, tmp_path, invoke, value):
+def test_written_table_keeps_its_avro_manifests(catalog, tmp_path, invoke, value):
     new_table(catalog, _COLUMNS, (1,))
     with serving(ServeSettings(warehouse=str(tmp_path / "w"), insecure=True)) as client:
         served = open_catalog(metastore="rest", uri=f"http://127.0.0.1:{client.port}", token="any")  # noqa: S106
@@ -93,7 +93,7 @@ def test_a_written_table_keeps_its_avro_manifests(catalog, tmp_path, invoke, val
 
 
 @pytest.mark.parametrize("value", ["avro", "orc", ""])
-def test_a_table_of_java_keeps_its_manifests_and_is_copied(catalog, tmp_path, invoke, value):
+def test_table_of_java_keeps_its_manifests_and_is_copied(catalog, tmp_path, invoke, value):
     parquet_manifests(catalog)
     for change in changes_by(catalog, tmp_path, invoke).values():
         with pytest.raises(InvalidInputError, match=r"(?s)manifests there are parquet.*copy"):
@@ -115,7 +115,7 @@ def test_a_table_of_java_keeps_its_manifests_and_is_copied(catalog, tmp_path, in
     (lambda catalog: new_table(catalog, _COLUMNS, (1,), (2,)), "orc", "avro"),
     (parquet_manifests, "avro", "parquet"),
 ])  # fmt: skip
-def test_an_option_that_is_wrong_already_is_shown_and_set_back(catalog, invoke, make, wrong, right):
+def test_stored_invalid_option_can_be_reset(catalog, invoke, make, wrong, right):
     table = make(catalog)
     assert table_health(table.state.store).score == 100
     assert "0 faults" in invoke("check", "db.t")
@@ -144,7 +144,7 @@ def test_an_option_that_is_wrong_already_is_shown_and_set_back(catalog, invoke, 
     ],
     ids=str,
 )
-def test_a_table_that_takes_no_rows_is_not_created(catalog, tmp_path, invoke, options):
+def test_unwritable_table_is_not_created(catalog, tmp_path, invoke, options):
     schema = Schema.of(
         {"id": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "1", **options}
     )

@@ -60,7 +60,7 @@ def test_time_travel_targets_have_many_forms(table, options, wanted):
     assert builder.plan().snapshot.id == wanted
 
 
-def test_the_builder_has_a_method_for_each(table):
+def test_builder_has_method_for_each_target(table):
     builder = table.new_read_builder()
     for travelled in (
         builder.at_snapshot(2),
@@ -109,12 +109,12 @@ def test_missing_or_unsupported_target_is_named(table):
         builder.at_snapshot(9).plan()
 
 
-def test_a_compacted_snapshot_is_found(table):
+def test_compacted_snapshot_is_found(table):
     change(table, 2, commit_kind=type(table.snapshot(2).commit_kind).COMPACT)
     assert values(table.new_read_builder().with_options({"scan.mode": "compacted-full"})) == [1, 2]
 
 
-def test_a_branch_is_read_and_written_by_its_name(catalog, table):
+def test_branch_is_read_and_written_by_its_name(catalog, table):
     table.branches.create("b", tag="v1")
     branch = catalog.get_table("db.t$branch_b")
     write(branch, (7,))
@@ -142,7 +142,7 @@ def test_rolled_back_table_continues(table):
     assert values(table.new_read_builder()) == [1, 9]
 
 
-def test_consumer_reads_the_table_once_and_then_new_rows(table):
+def test_consumer_reads_table_once_and_then_new_rows(table):
     read = table.new_read_builder().with_consumer("etl")
     first = read.plan()
     assert values(read) == [1, 2, 3]
@@ -159,7 +159,7 @@ def test_consumer_reads_the_table_once_and_then_new_rows(table):
     assert values(read) == [5]
 
 
-def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
+def test_consumer_of_empty_table_misses_nothing(catalog):
     table = catalog.create_table("db.e", Schema.of({"id": "BIGINT"}))
     read = table.new_read_builder().with_consumer("etl")
     assert read.plan().next_snapshot == 1
@@ -168,7 +168,7 @@ def test_a_consumer_of_an_empty_table_misses_nothing(catalog):
     assert values(read) == [1]
 
 
-def test_lost_consumer_gets_the_way_out(table):
+def test_lost_consumer_gets_way_out(table):
     read = table.new_read_builder().with_consumer("etl")
     table.consumers.advance("etl", 4)
     table.rollback_to(1)
@@ -190,7 +190,7 @@ def expire(table, number):
     LocalFileIO().delete_file(f"{table.path}/snapshot/snapshot-{number}")
 
 
-def test_a_snapshot_that_expires_while_it_is_read_is_named(table):
+def test_snapshot_expired_during_read_is_named(table):
     read = table.new_read_builder().at_snapshot(2)
     plan = read.plan()
     table.tags.delete("v1")
@@ -202,7 +202,7 @@ def test_a_snapshot_that_expires_while_it_is_read_is_named(table):
     assert ".parquet" in caught.value.message
 
 
-def test_deleted_file_is_no_expiration(table):
+def test_missing_file_is_not_reported_as_expired(table):
     path = table.state.file_path(table.state.live_files()[0])
     LocalFileIO().delete_file(path)
     with pytest.raises(NotFoundError, match="something else than an expiration") as caught:
@@ -211,7 +211,7 @@ def test_deleted_file_is_no_expiration(table):
     assert caught.value.details["path"] == path
 
 
-def test_changes_whose_files_expire_while_they_are_read_are_named(table):
+def test_changes_expired_during_read_are_named(table):
     read = table.new_read_builder().between(1, 3)
     plan = read.plan()
     expire(table, 2)
@@ -221,7 +221,7 @@ def test_changes_whose_files_expire_while_they_are_read_are_named(table):
         read.plan()
 
 
-def test_a_missing_manifest_is_explained_by_the_plan(table):
+def test_plan_explains_missing_manifest(table):
     snapshot = table.snapshot(2)
     LocalFileIO().delete_file(f"{table.path}/manifest/{snapshot.delta_manifest_list}")
     SHARED_CACHE.forget(("file", f"{table.path}/manifest/{snapshot.delta_manifest_list}"))
@@ -237,7 +237,7 @@ def test_changes_are_not_read_without_merging(table):
         table.new_read_builder().between(1, 3).read_optimized().plan()
 
 
-def test_target_of_the_caller_wins_over_a_stored_one(catalog):
+def test_target_of_caller_overrides_stored_one(catalog):
     options = {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
     table = catalog.create_table("db.s", Schema.of({"id": "BIGINT"}, options=options))
     for number in (1, 2, 3):

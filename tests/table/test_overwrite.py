@@ -53,7 +53,7 @@ def test_partitions_that_get_rows_are_replaced(table):
     assert _write(table.new_write_builder().with_overwrite()).snapshot is None
 
 
-def test_a_static_partition_is_replaced_with_all_below_it(table):
+def test_static_partition_is_replaced_with_subpartitions(table):
     into = table.new_write_builder().with_overwrite({"dt": SECOND})
     _write(into, (SECOND, 7, 1))
     assert _read(table) == [(FIRST, 1, 1), (FIRST, 2, 1), (SECOND, 7, 1)]
@@ -61,7 +61,7 @@ def test_a_static_partition_is_replaced_with_all_below_it(table):
     assert _read(table) == [(FIRST, 1, 1), (FIRST, 2, 1)]
 
 
-def test_rows_of_other_partitions_are_refused_and_nothing_is_left_behind(table, tmp_path):
+def test_rows_of_other_partitions_are_refused_without_leftovers(table, tmp_path):
     before = set(tmp_path.rglob("*.parquet"))
     into = table.new_write_builder().with_overwrite({"dt": SECOND})
     with refused(
@@ -72,14 +72,14 @@ def test_rows_of_other_partitions_are_refused_and_nothing_is_left_behind(table, 
     assert table.snapshots()[-1].id == 1
 
 
-def test_the_whole_table_is_replaced(table):
+def test_whole_table_is_replaced(table):
     _write(table.new_write_builder().with_overwrite({}), (SECOND, 5, 5))
     assert _read(table) == [(SECOND, 5, 5)]
     _write(table.new_write_builder().with_overwrite({}))
     assert _read(table) == []
 
 
-def test_the_option_makes_an_overwrite_static(catalog, table):
+def test_option_makes_overwrite_static(catalog, table):
     static = catalog.get_table("d.t", options={"dynamic-partition-overwrite": "false"})
     _write(static.new_write_builder().with_dynamic_overwrite(), (FIRST, 1, 9))
     assert len(_read(table)) == 4
@@ -87,7 +87,7 @@ def test_the_option_makes_an_overwrite_static(catalog, table):
     assert _read(table) == [(FIRST, 1, 9)]
 
 
-def test_a_table_without_partitions_is_replaced_as_a_whole(catalog):
+def test_table_without_partitions_is_replaced_as_whole(catalog):
     schema = Schema.of({"id": "BIGINT"}, primary_keys=["id"], options={"bucket": "2"})
     table = catalog.create_table("d.u", schema)
     for ids in ([1, 2, 3], [3, 4], []):
@@ -96,7 +96,7 @@ def test_a_table_without_partitions_is_replaced_as_a_whole(catalog):
         assert sorted(table.to_arrow()["id"].to_pylist()) == ids
 
 
-def test_a_wrong_partition_is_refused_at_once(table):
+def test_wrong_partition_is_refused_first(table):
     with pytest.raises(InvalidInputError, match="not partitioned by column 'id'"):
         table.new_write_builder().with_overwrite({"id": 1})
 
@@ -117,7 +117,7 @@ def test_buckets_are_rescaled(catalog):
     assert {count for _, count in counts} == {2, 8}
 
 
-def test_a_table_is_truncated_and_its_past_stays(table):
+def test_truncate_keeps_history(table):
     made = table.truncate()
     assert (made.commit_kind, made.total_record_count) == (CommitKind.OVERWRITE, 0)
     assert _read(table) == []

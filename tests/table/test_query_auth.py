@@ -89,7 +89,7 @@ def test_foreign_unreadable_table_may_be_altered(tmp_path):
     assert table.to_arrow().num_rows == 0
 
 
-def test_a_catalog_that_judges_reads_creates_such_tables(catalog):
+def test_authorising_catalog_creates_such_tables(catalog):
     table = new_table(catalog, {"id": "INT"}, name="db.judged", options={OPTION: "true"})
     assert table.to_arrow().num_rows == 0
 
@@ -117,13 +117,13 @@ def test_forbidden_rows_are_not_read(catalog, auth_requests):
     assert (read.count(), auth_requests[-1]) == (2, ("id",))
 
 
-def test_a_table_without_the_option_is_not_asked_about(catalog, auth_requests):
+def test_table_without_option_needs_no_authorisation(catalog, auth_requests):
     catalog.alter_table("db.t", [set_option(OPTION, "false")])
     assert catalog.get_table("db.t").to_arrow().num_rows == 2
     assert auth_requests == []
 
 
-def test_missing_authority_is_a_refusal(tmp_path):
+def test_missing_authority_is_refusal(tmp_path):
     table = new_table(tmp_path, {"id": "INT"})
     with pytest.raises(UnsupportedFeatureError, match="only its catalog knows"):
         table.copy({OPTION: "true"}).to_arrow()

@@ -54,7 +54,7 @@ def test_databases_have_properties(catalog, rest):
     catalog.drop_database("props")
 
 
-def test_consumers_and_rollback_are_the_servers(catalog, rest):
+def test_consumers_and_rollback_are_servers(catalog, rest):
     table = new_table(catalog, SCHEMA)
     for number in (1, 2):
         write(table, rows(number))
@@ -69,7 +69,7 @@ def test_consumers_and_rollback_are_the_servers(catalog, rest):
     assert values(catalog.get_table("db.t")) == [1]
 
 
-def test_server_shows_the_creator_of_a_table(catalog):
+def test_server_shows_creator_of_table(catalog):
     catalog.create_table("db.t", SCHEMA)
     (row,) = catalog.get_system_table("sys.tables").to_arrow().to_pylist()
     assert (row["owner"], row["created_by"]) == ("anonymous", "anonymous")
@@ -82,7 +82,7 @@ def register(rest, name, path):
     rest._api.post(("databases", "db", "register"), body)
 
 
-def test_an_external_table_keeps_its_versions_itself(catalog, rest, server):
+def test_external_table_stores_its_versions(catalog, rest, server):
     theirs = new_catalog_in(server[1], "o")
     register(rest, "ext", new_table(theirs, SCHEMA, rows(1), name="o.t").path)
     loaded = rest.load_table(Identifier("db", "ext"))
@@ -137,7 +137,7 @@ def test_views_are_made_changed_and_dropped(catalog, kind, tmp_path):
         views.get("db.w")
 
 
-def test_the_command_line_reaches_the_server(catalog, server, monkeypatch, tmp_path):
+def test_command_line_reaches_server(catalog, server, monkeypatch, tmp_path):
     def run(*arguments, uri=("--uri", server[0])):
         result = CliRunner().invoke(main, [*uri, *arguments])
         assert result.exit_code == 0, result.output

@@ -89,7 +89,7 @@ def mixed_table(catalog, change, chance, *, partitioned=False, **options):
 
 @pytest.mark.parametrize(("bucket", "partitioned"), [("1", True), ("3", False), ("-1", True)])
 @pytest.mark.parametrize("change", CHANGES)
-def test_rows_of_both_key_types_are_those_of_a_dict(new_catalog, change, bucket, partitioned):
+def test_rows_of_both_key_types_equal_dictionary(new_catalog, change, bucket, partitioned):
     chance = random_of(f"{change}{bucket}")
     table, model = mixed_table(new_catalog, change, chance, bucket=bucket, partitioned=partitioned)
     assert content(table) == model
@@ -115,7 +115,7 @@ ENGINES = {
 
 @pytest.mark.parametrize("compacts", [False, True], ids=["written", "compacted before"])
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine, compacts):
+def test_every_engine_merges_over_buckets_of_both_types(new_catalog, engine, compacts):
     chance, options = random_of(engine), ENGINES[engine]
     schema = Schema.of(
         {"k": "INT", "v": "INT", "s": "INT"}, primary_keys=["k"], options={"bucket": "4", **options}
@@ -153,7 +153,7 @@ def test_every_engine_merges_over_the_buckets_of_both_types(new_catalog, engine,
 
 @pytest.mark.parametrize("bucket", ["1", "3", "-1"])
 @pytest.mark.parametrize("change", ["INT->BIGINT", "INT->STRING", "STRING->INT"])
-def test_a_rescale_ends_it(new_catalog, change, bucket):
+def test_rescale_completes_key_change(new_catalog, change, bucket):
     chance = random_of(bucket)
     table, model = mixed_table(new_catalog, change, chance, bucket=bucket, partitioned=True)
     after, new_key = CHANGES[change][1], CHANGES[change][3]
@@ -187,7 +187,7 @@ def test_one_partition_is_rewritten_during_appends(new_catalog):
     assert content(table) == model
 
 
-def test_an_overwrite_ends_it(new_catalog):
+def test_overwrite_completes_key_change(new_catalog):
     table, _ = mixed_table(new_catalog, "INT->STRING", random_of(3))
     new = rows("STRING", str, [1, 10, 9], [1, 2, 3])
     table.new_write_builder().with_overwrite().write(new)
@@ -196,7 +196,7 @@ def test_an_overwrite_ends_it(new_catalog):
     assert content(table)[0, "9"] == 4
 
 
-def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_catalog):
+def test_rows_compacted_by_older_engine_keep_old_buckets(new_catalog):
     """Their file has the new type, and numbers above those of the rows that replace them."""
     twin = table_of(new_catalog, "INT", bucket="1")
     keys = list(range(-20, 0))
@@ -225,7 +225,7 @@ def test_rows_that_an_older_engine_compacted_in_their_old_buckets_stay_old(new_c
     assert content(table) == {(0, 100): 100, **{(0, key): 9 for key in keys}}
 
 
-def test_a_key_that_is_no_value_of_the_new_type_is_named(new_catalog):
+def test_key_unfit_for_new_type_is_named(new_catalog):
     table = table_of(new_catalog, "STRING")
     table.new_write_builder().write(rows("STRING", str, ["1", "abc"], [1, 2]))
     retype(table, "k", "INT NOT NULL")
@@ -238,7 +238,7 @@ def test_a_key_that_is_no_value_of_the_new_type_is_named(new_catalog):
             assert part in caught.value.message
 
 
-def test_keys_that_become_one_are_one_row(new_catalog):
+def test_colliding_keys_become_one_row(new_catalog):
     table = table_of(new_catalog, "STRING", bucket="1")
     table.new_write_builder().write(rows("STRING", str, ["1", "01", "2"], [1, 2, 3]))
     retype(table, "k", "INT NOT NULL")
@@ -259,7 +259,7 @@ def test_unknown_row_is_refused(new_catalog):
         content(new_catalog.get_table("db.t"))
 
 
-def test_a_state_of_before_is_read_as_it_was(new_catalog):
+def test_earlier_state_is_read_unchanged(new_catalog):
     table, model = mixed_table(new_catalog, "INT->STRING", random_of(1))
     table.rescale(EMBEDDED)
     before = content(table.copy({"scan.snapshot-id": "3"}))
@@ -300,7 +300,7 @@ def test_sums_that_may_hold_foreign_rows_are_refused(new_catalog):
 
 
 @pytest.mark.parametrize("name", ["files", "file_key_ranges"])
-def test_system_tables_show_the_files_of_both_types(new_catalog, name):
+def test_system_tables_show_files_of_both_types(new_catalog, name):
     table, _ = mixed_table(new_catalog, "INT->STRING", random_of(1))
     shown = table.system_table(name).to_arrow()
     assert shown.num_rows == len(table.state.live_files())

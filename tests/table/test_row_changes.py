@@ -62,7 +62,7 @@ def test_delete_then_update_then_delete_again(row_table):
     assert read(row_table) == sorted(rows, key=repr)
 
 
-def test_a_predicate_that_is_unknown_deletes_nothing(row_table):
+def test_unknown_predicate_deletes_nothing(row_table):
     """Of nulls, neither `v <> 1` nor `NOT v <> 1` is true."""
     nulls = [row for row in (*FIRST, *SECOND) if row[2] is None]
     changing(row_table).delete("NOT v = 1")
@@ -72,7 +72,7 @@ def test_a_predicate_that_is_unknown_deletes_nothing(row_table):
     assert read(row_table) == [("b", 1, 1)]
 
 
-def test_all_rows_are_deleted_and_come_again(row_table):
+def test_deleted_rows_can_be_inserted_again(row_table):
     assert changing(row_table).delete("id >= 0").rows_matched == 16
     assert read(row_table) == []
     if not row_table.schema.has_primary_key:
@@ -82,7 +82,7 @@ def test_all_rows_are_deleted_and_come_again(row_table):
     assert read(row_table) == sorted(FIRST, key=repr)
 
 
-def test_a_dry_run_counts_and_writes_nothing(row_table):
+def test_dry_run_counts_and_writes_nothing(row_table):
     before = data_files(row_table)
     trying = changing(row_table).with_dry_run()
     assert trying.delete("v > 5 AND v < 9").rows_matched == 3
@@ -91,13 +91,13 @@ def test_a_dry_run_counts_and_writes_nothing(row_table):
     assert row_table.latest_snapshot().id == 2
 
 
-def test_nothing_matches(row_table):
+def test_unmatched_change_commits_nothing(row_table):
     outcome = changing(row_table).delete("id = 77")
     assert (outcome.snapshot, outcome.rows_matched) == (None, 0)
     assert row_table.latest_snapshot().id == 2
 
 
-def test_a_change_happens_once(row_table):
+def test_repeated_change_commits_once(row_table):
     user = changing(row_table).with_commit_user("ann").with_commit_identifier(7)
     first = user.with_properties({"why": "test"}).delete("id < 3")
     again = user.delete("id < 3")
@@ -119,7 +119,7 @@ def test_partitions_are_dropped_by_metadata(catalog):
 
 
 @pytest.mark.parametrize("where", ["p = 'a'", None])
-def test_a_condition_holds_for_dropped_partitions(row_table, where):
+def test_condition_holds_for_dropped_partitions(row_table, where):
     asked = []
 
     def refuse(latest):
@@ -133,7 +133,7 @@ def test_a_condition_holds_for_dropped_partitions(row_table, where):
     assert (read(row_table), row_table.latest_snapshot()) == (rows, newest)
 
 
-def test_files_whose_statistics_decide_are_not_opened(catalog):
+def test_statistics_spare_opening_files(catalog):
     table = create(catalog, "rewrite-bucketed")
     write(table, *FIRST)
     write(table, *SECOND)
@@ -145,7 +145,7 @@ def test_files_whose_statistics_decide_are_not_opened(catalog):
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("rewrite", [2]), ("vectors", [1])])
-def test_files_are_written_again_side_by_side_and_marked_by_one_task(catalog, kind, expected):
+def test_files_are_rewritten_in_parallel_and_marked_by_one_task(catalog, kind, expected):
     tasks = []
 
     class Counting(EmbeddedExecutor):
@@ -171,7 +171,7 @@ def test_files_with_nulls_or_nan_are_opened(catalog):
     assert table.state.live_files() == []
 
 
-def test_files_of_an_older_schema(catalog):
+def test_files_of_older_schema(catalog):
     for kind in ("rewrite", "vectors", "fixed"):
         catalog.drop_table("db.t", ignore_if_missing=True)
         table = create(catalog, kind)
@@ -186,7 +186,7 @@ def test_files_of_an_older_schema(catalog):
         assert set(found) == {0, 4, 5, 6, 7, 8, 10, 11}
 
 
-def test_values_of_an_update(catalog):
+def test_update_sets_values(catalog):
     columns = {"id": "INT", "d": "DECIMAL(8, 2)", "f": "FLOAT", "t": "STRING", "day": "DATE"}
     table = catalog.create_table("db.t", Schema.of(columns))
     rows = pa.table(
@@ -231,7 +231,7 @@ def test_values_of_an_update(catalog):
         ({}, "update-column"),
     ],
 )
-def test_values_that_are_refused(catalog, values, kind):
+def test_invalid_update_values_are_refused(catalog, values, kind):
     table = create(catalog, "fixed")
     write(table, *FIRST)
     before = data_files(table)
@@ -269,7 +269,7 @@ def test_defaults_and_other_columns_stay_as_they_are(catalog):
         ({"sequence.field": "v", "sequence.auto-padding": "row-kind-flag"}, "d"),
     ],
 )
-def test_tables_that_refuse_changes(catalog, options, verbs):
+def test_unsupported_tables_refuse_changes(catalog, options, verbs):
     table = create(catalog, "fixed", **options)
     write(table, *SECOND, ("a", 3, 3), ("b", 4, 4))
     visible = read(table)
@@ -297,14 +297,14 @@ def test_partial_updates_take_values_but_no_nulls(catalog):
         changing(table).update({"v": None}, "id = 4")
 
 
-def test_rows_that_wait_for_a_compaction_are_not_passed_over(catalog):
+def test_uncompacted_rows_are_changed(catalog):
     table = create(catalog, "fixed", **DV, **{"write-only": "true"})
     write(table, *FIRST)
     with refused(errors.UnsupportedFeatureError, kind="rows-wait"):
         changing(table).delete("id = 3")
 
 
-def test_rows_that_wait_for_a_bucket_are_not_passed_over(catalog):
+def test_postponed_rows_are_changed(catalog):
     fixed = {"postpone.batch-write-fixed-bucket": "true", "postpone.default-bucket-num": "2"}
     table = create(catalog, "fixed", bucket="-2", **fixed)
     write(table, *FIRST)
@@ -362,7 +362,7 @@ INTS = pa.schema({"id": pa.int32(), "v": pa.int32()})
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_rows_are_updated_beside_a_null_row_whose_fields_are_required(catalog, file_format):
+def test_rows_are_updated_beside_null_row_whose_fields_are_required(catalog, file_format):
     """Found by the differential fuzz: seed 702, table 134."""
     options = {"file.format": file_format}
     table = catalog.create_table("db.inner", Schema.of({"id": "INT", "v": "INT"}, options=options))
@@ -383,7 +383,7 @@ def test_concurrent_appends(row_table):
     assert 100 in left
 
 
-def test_concurrent_changes_of_the_same_rows(row_table):
+def test_concurrent_changes_of_same_rows(row_table):
     names = data_files(row_table)
 
     def delete():
@@ -404,7 +404,7 @@ def test_concurrent_changes_of_the_same_rows(row_table):
     assert len(data_files(row_table) - names - live) <= 10
 
 
-def test_a_compaction_beside_a_delete(row_table):
+def test_concurrent_compaction_and_delete(row_table):
     def compact():
         row_table.new_compaction_builder().with_strategy("full").run(EXECUTOR)
 
@@ -416,7 +416,7 @@ def test_a_compaction_beside_a_delete(row_table):
     assert {row[1] for row in read(row_table)} == left
 
 
-def test_a_change_gives_up_in_the_end(catalog):
+def test_change_gives_up_after_retries(catalog):
     table = create(catalog, "fixed")
     write(table, *FIRST)
 
@@ -465,7 +465,7 @@ def test_task_that_fails_leaves_no_files(catalog, kind):
     assert sum(row[0] == "x" for row in read(table)) == 11
 
 
-def test_a_commit_that_fails_leaves_no_files(catalog):
+def test_commit_that_fails_leaves_no_files(catalog):
     table = create(catalog, "vectors")
     write(table, *FIRST)
     files = all_files(table)

@@ -66,7 +66,7 @@ def test_merged_rows_are_counted_by_their_key_alone(catalog):
     assert read.between(1, 2).count() == 5 == read.between(1, 2).to_arrow().num_rows
 
 
-def test_filtered_rows_are_counted_by_the_filter_alone(catalog):
+def test_filtered_rows_are_counted_by_filter_alone(catalog):
     read, executor = table_with_rows(catalog, LOG).new_read_builder(), Reading()
     assert read.with_filter("wide > '4' AND day = 1").count(executor) == 3
     assert executor.columns == [("wide",)]

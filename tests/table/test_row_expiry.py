@@ -35,7 +35,7 @@ def _table(catalog, kind="INT", **options):
 
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_old_rows_leave_in_a_full_compaction(catalog, kind, file_format):
+def test_full_compaction_drops_expired_rows(catalog, kind, file_format):
     shape = SHAPES[kind]
     options = {"file.format": file_format, "orc.timestamp-ltz.legacy.type": "false"}
     table = _table(catalog, kind, **options)
@@ -48,7 +48,7 @@ def test_old_rows_leave_in_a_full_compaction(catalog, kind, file_format):
     assert read(table, ["k"]) == before[1:]
 
 
-def test_a_file_on_top_is_rewritten_once_it_holds_old_rows(catalog):
+def test_top_level_file_with_expired_rows_is_rewritten(catalog):
     table = _table(catalog, **{"record-level.expire-time": "1000 d"})
     write(table, (1, OLD, 1), (2, YOUNG, 2))
     table.compact(full=True)
@@ -60,7 +60,7 @@ def test_a_file_on_top_is_rewritten_once_it_holds_old_rows(catalog):
     assert hourly.compact(full=True).snapshot is None
 
 
-def test_an_older_row_does_not_come_back_from_below(catalog):
+def test_expired_row_does_not_reveal_older_one(catalog):
     """A compaction within the lower levels keeps the old row, which hides the one below."""
     table = _table(catalog, **{"num-sorted-run.compaction-trigger": "2"})
     write(table, (1, YOUNG, 0), *((key, YOUNG, key) for key in range(2, 5000)))
@@ -84,7 +84,7 @@ def test_an_older_row_does_not_come_back_from_below(catalog):
         ({}, "needs 'record-level.time-field'"),
     ],
 )
-def test_a_column_that_is_no_time_is_refused(catalog, options, message):
+def test_column_without_time_is_refused(catalog, options, message):
     options = {"bucket": "1", "record-level.expire-time": "1 h", **options}
     schema = Schema.of({"k": "INT", "s": "STRING"}, primary_keys="k", options=options)
     with refused(InvalidInputError, message, kind="record-expiry"):

@@ -112,7 +112,7 @@ class History:
 
 @pytest.mark.hunt
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_and_ids_are_those_of_the_model(tmp_path, kind):
+def test_rows_and_ids_equal_model(tmp_path, kind):
     for seed in range(often(4)):
         history = History(tmp_path, kind, seed)
         for _ in range(12):

@@ -29,7 +29,7 @@ def manifests(table):
 
 
 @pytest.mark.parametrize("options", [TRACKED, EVOLVING])
-def test_each_commit_gives_its_rows_the_next_ids(tmp_path, options):
+def test_each_commit_gives_its_rows_next_ids(tmp_path, options):
     table = tracked_table(tmp_path, (1, "a"), (2, "b"), options=options)
     write(table, (3, "c"))
     assert ids(table) == [(1, 0, 1), (2, 1, 1), (3, 2, 2)]
@@ -38,7 +38,7 @@ def test_each_commit_gives_its_rows_the_next_ids(tmp_path, options):
     assert sorted(read(table, ["k", "v"])) == [(1, "a"), (2, "b"), (3, "c")]
 
 
-def test_files_of_one_commit_follow_each_other(tmp_path):
+def test_files_of_commit_have_consecutive_ids(tmp_path):
     table = tracked_table(
         tmp_path, options={**TRACKED, "target-file-size": "1 b"}, partition_keys=["k"]
     )
@@ -61,14 +61,14 @@ def test_lost_race_assigns_ids_again(tmp_path):
     assert table.latest_snapshot().next_row_id == 4
 
 
-def test_an_overwrite_gives_new_ids(tmp_path):
+def test_overwrite_gives_new_ids(tmp_path):
     table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     write_by(table.new_write_builder().with_overwrite(), (3, "c"))
     assert ids(table) == [(3, 2, 2)]
     assert table.latest_snapshot().next_row_id == 3
 
 
-def test_snapshots_without_rows_keep_the_next_id(tmp_path):
+def test_snapshots_without_rows_keep_next_id(tmp_path):
     table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     table.analyze()
     assert table.latest_snapshot().commit_kind is CommitKind.ANALYZE
@@ -87,7 +87,7 @@ def test_rollback_continues_from_its_snapshot(tmp_path):
     assert ids(table) == [(1, 0, 1), (3, 1, 2)]
 
 
-def test_a_refused_batch_and_a_branch_take_no_ids_of_the_table(tmp_path):
+def test_rejected_batches_and_branches_use_no_ids(tmp_path):
     table = tracked_table(tmp_path, (1, "a"))
     seen = []
     audited = table.new_write_builder().with_audit(
@@ -98,7 +98,7 @@ def test_a_refused_batch_and_a_branch_take_no_ids_of_the_table(tmp_path):
     assert ids(table) == [(1, 0, 1), (2, 1, 2)]
 
 
-def test_folded_manifests_know_the_ids_of_their_files(tmp_path):
+def test_folded_manifests_keep_row_ids(tmp_path):
     table = tracked_table(tmp_path, options={**TRACKED, "manifest.merge-min-count": "3"})
     for number in range(7):
         write(table, (number, "x"))
@@ -111,7 +111,7 @@ VECTORS = {**TRACKED, "deletion-vectors.enabled": "true"}
 
 
 @pytest.mark.parametrize("options", [TRACKED, VECTORS], ids=["rewritten", "marked"])
-def test_changed_rows_keep_their_ids_and_only_they_are_new(tmp_path, options):
+def test_changed_rows_keep_ids_and_get_new_versions(tmp_path, options):
     table = tracked_table(tmp_path, (1, "a"), (2, "b"), (3, "c"), (4, "d"), options=options)
     table.new_row_change_builder().update({"v": "x"}, "k = 2")
     assert ids(table, "k", "v") == [
@@ -135,7 +135,7 @@ def test_changed_rows_keep_their_ids_and_only_they_are_new(tmp_path, options):
     assert sorted(read(table, ["k"], "v = 'y'")) == [(1,), (2,), (4,), (9,), (10,)]
 
 
-def test_rows_of_a_rewritten_file_are_found_by_its_statistics(tmp_path):
+def test_rows_of_rewritten_file_are_found_by_its_statistics(tmp_path):
     table = tracked_table(tmp_path, (1, "a"), (2, "b"))
     table.new_row_change_builder().update({"v": "x"}, "k = 2")
     assert table.new_read_builder().with_filter("k > 5").plan().splits == ()

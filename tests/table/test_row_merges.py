@@ -40,7 +40,7 @@ def table(request, catalog):
 SOURCE = row_changing.arrow(("a", 2, 200), ("b", 3, 300), ("a", 10, 0), ("a", 40, 400))
 
 
-def test_source_marks_the_matches_to_delete(table):
+def test_source_marks_matches_to_delete(table):
     on = on_of(table)
     flagged = SOURCE.append_column("is_deleted", pa.array([True, False, None, True]))
     builder = row_changing.changing(table)
@@ -85,7 +85,7 @@ def test_matches_are_updated_and_new_rows_inserted(table):
     assert row_changing.read(table) == sorted(left, key=repr)
 
 
-def test_missing_rows_are_inserted_and_found_ones_kept(table):
+def test_missing_rows_are_inserted_and_matches_kept(table):
     keeping = row_changing.changing(table).with_commit_user("ann")
     done = keeping.merge(SOURCE, on=on_of(table), when_matched=WhenMatched.KEEP)
     assert (done.rows_matched, done.rows_inserted, done.files_deleted) == (3, 1, 0)
@@ -94,7 +94,7 @@ def test_missing_rows_are_inserted_and_found_ones_kept(table):
     assert again.was_already_committed
 
 
-def test_all_columns_of_the_source_are_taken(catalog):
+def test_all_columns_of_source_are_taken(catalog):
     table = row_changing.create(catalog, "fixed")
     source = pa.table({"v": [5, 6], "id": [2, 4], "p": ["a", "a"], "more": ["x", "y"]})
     first = row_changing.changing(table).merge(source, on=["p", "id"])
@@ -106,7 +106,7 @@ def test_all_columns_of_the_source_are_taken(catalog):
     assert (found[2], found[4], found[6]) == (5, 6, 6)
 
 
-def test_one_source_row_may_match_many_and_nulls_match_nothing(catalog):
+def test_source_row_may_match_many_and_null_matches_none(catalog):
     table = row_changing.create(catalog, "vectors")
     row_changing.write(table, *row_changing.FIRST)
     source = pa.table({"p": ["a", None, None], "v": pa.array([9, 1, 2], pa.int32())})
@@ -148,7 +148,7 @@ def test_sources_that_are_refused(catalog, source, on, kind):
         ("TIMESTAMP(3)", dt.datetime(1970, 1, 1), pa.array([0], pa.timestamp("us", "UTC"))),
     ],
 )
-def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, stored, other):
+def test_rounded_values_do_not_match(catalog, column, stored, other):
     table = new_table(catalog, {"c": column, "v": "INT"})
     one, two = (pa.array([v], pa.int32()) for v in (1, 2))
     types = to_arrow_schema(table.schema.fields).types
@@ -158,7 +158,7 @@ def test_rows_that_would_match_only_rounded_match_nothing(catalog, column, store
     assert table.to_arrow()["v"].to_pylist() == [1]
 
 
-def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
+def test_equal_values_of_other_types_match(catalog):
     table = new_table(catalog, {"c": "INT", "d": "DATE", "v": "INT"})
     rows = pa.table({"c": [1, 2], "d": pa.array([0, 1], pa.int32()).cast(pa.date32()), "v": [1, 1]})
     table.append(rows)
@@ -173,7 +173,7 @@ def test_rows_of_other_types_match_where_their_values_are_the_same(catalog):
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("ms"), pa.timestamp("ns")])
-def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
+def test_keys_outside_python_times_are_named(catalog, kind):
     unchecked = {"write.check-times": "false"}  # which refuses such years
     columns = {"at": from_arrow_type(kind), "v": "INT"}
     table = new_table(catalog, columns, name="db.far", options=unchecked)
@@ -191,7 +191,7 @@ def test_keys_that_python_has_no_time_for_are_named(catalog, kind):
         assert [row["v"] for row in shown_rows(rows)] == [2]
 
 
-def test_merges_that_tables_refuse(catalog):
+def test_unsupported_merges_are_refused(catalog):
     table = row_changing.create(catalog, "fixed", **{"merge-engine": "aggregation"})
     with refused(errors.InvalidInputError, kind="merge-on"):
         row_changing.changing(table).merge(SOURCE, on=["id"])
@@ -280,7 +280,7 @@ def expected_rows(rows, step, *, keyed):
 @pytest.mark.parametrize("kind", MERGED)
 @settings(max_examples=often(8))
 @given(steps=st.lists(st.tuples(STEPS, STEPS | st.none()), min_size=1, max_size=4))
-def test_changes_beside_changes(kind, steps):
+def test_concurrent_merges_keep_all_changes(kind, steps):
     """Of two changes at once the result is that of one after the other, in some order."""
     keyed = kind in row_changing.KEYED_TABLES
     with tempfile.TemporaryDirectory() as directory:

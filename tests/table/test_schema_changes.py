@@ -45,7 +45,7 @@ def table(catalog):
     return made
 
 
-def test_a_table_is_altered_by_name_or_in_hand(catalog, table):
+def test_table_is_altered_by_name_or_object(catalog, table):
     assert catalog.alter_table("db.t", [sc.rename_column("v", "w")]).schema.field_names == (
         "k",
         "w",
@@ -58,14 +58,14 @@ def test_a_table_is_altered_by_name_or_in_hand(catalog, table):
     assert read(altered) == [(1, 10, None), (2, 300, None)]
 
 
-def test_a_reader_opened_before_a_change_reads_as_it_did(catalog, table):
+def test_reader_opened_before_change_is_unaffected(catalog, table):
     builder = table.new_read_builder()
     table.alter([sc.drop_column("v"), sc.add_column("v", "STRING")])
     assert builder.to_arrow().to_pylist() == [{"k": 1, "v": 10}, {"k": 2, "v": 300}]
     assert read(catalog.get_table("db.t")) == [(1, None), (2, None)]
 
 
-def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
+def test_writer_opened_before_change_commits_old_schema(catalog, table):
     builder = table.new_write_builder()
     altered = table.alter([sc.update_column_type("v", "STRING"), sc.rename_column("v", "w")])
     outcome = builder.write(rows(k=[2, 3], v=[7, 8]))
@@ -77,7 +77,7 @@ def test_a_writer_opened_before_a_change_commits_the_old_schema(catalog, table):
     assert read(catalog.get_table("db.t")) == [(1, "x"), (2, "7"), (3, "8")]
 
 
-def test_statistics_decide_without_reading_a_file(catalog, table):
+def test_statistics_decide_without_reading_file(catalog, table):
     file_io = FaultyFileIO(LocalFileIO(), fail_on="*.parquet")
     watched = type(table)(_store_with(table, file_io))
     plan = watched.plan_alter([sc.update_column_type("v", "SMALLINT")], executor=EMBEDDED)
@@ -100,7 +100,7 @@ def test_hidden_rows_count_too(table):
     assert table.plan_alter([sc.update_column_type("v", "TINYINT")]).loses
 
 
-def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(catalog):
+def test_values_are_checked_by_their_written_type(catalog):
     table = new_table(catalog, {"v": "INT"}, name="db.s")
     write(table, v=[1, 2])
     table = table.alter([sc.update_column_type("v", "STRING")])
@@ -116,7 +116,7 @@ def test_values_of_every_schema_are_judged_by_the_type_they_were_written_with(ca
         altered.to_arrow()
 
 
-def test_nulls_are_counted_where_they_become_forbidden(catalog):
+def test_forbidden_nulls_are_counted(catalog):
     options = {"alter-column-null-to-not-null.disabled": "false"}
     table = new_table(catalog, {"k": "INT", "v": "INT"}, name="db.n", options=options)
     write(table, k=[1, 2, 3], v=[1, None, None])
@@ -131,7 +131,7 @@ def test_nulls_are_counted_where_they_become_forbidden(catalog):
     assert column.counts == {Loss.FORBIDDEN: 3}
 
 
-def test_both_dialects_judge_as_they_cast(catalog):
+def test_loss_check_follows_cast_dialect(catalog):
     for dialect, lost in (("java", True), ("cpp", False)):
         schema = Schema.of({"v": "STRING"}, options={"cast.dialect": dialect})
         table = new_table(catalog, schema, name=f"db.{dialect}")
@@ -150,7 +150,7 @@ def test_loss_is_refused_or_allowed(table):
     assert read(table.refresh()) == [(1, 10), (2, 44)]
 
 
-def test_rows_written_during_a_check_are_checked_again(table):
+def test_rows_written_during_check_are_checked_again(table):
     plans = []
 
     def judge(plan):
@@ -163,7 +163,7 @@ def test_rows_written_during_a_check_are_checked_again(table):
     assert [plan.loses for plan in plans] == [False, True]
 
 
-def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
+def test_schema_changed_during_check_is_checked_again(table):
     plans = []
 
     def judge(plan):
@@ -176,7 +176,7 @@ def test_a_schema_that_changes_while_it_is_judged_is_judged_again(table):
     assert table.refresh().schema.field_names == ("k", "w", "x")
 
 
-def test_permanently_overtaken_change_gives_up(table):
+def test_schema_change_gives_up_after_lost_races(table):
     def judge(plan):
         write(table, k=[plan.snapshot_id], v=[1])
 
@@ -184,7 +184,7 @@ def test_permanently_overtaken_change_gives_up(table):
         table.alter_checked([sc.update_column_type("v", "BIGINT")], judged=judge)
 
 
-def test_a_change_that_was_made_is_found(table):
+def test_repeated_change_is_found(table):
     changes = [sc.add_column("x", "INT"), sc.set_option("write-only", "true")]
     assert change_made_since(table.state.store, changes, 0) is None
     table.alter(changes)
@@ -208,20 +208,20 @@ def test_keys_are_refused_types(catalog):
             table.plan_alter([sc.update_column_type(name, "BIGINT")])
 
 
-def test_a_default_is_filled_in_by_later_writes(table):
+def test_default_is_filled_in_by_later_writes(table):
     altered = table.alter([sc.update_column_default_value("v", "5")])
     write(altered, k=[3], v=[None])
     assert read(altered) == [(1, 10), (2, 300), (3, 5)]
 
 
-def test_an_empty_table_loses_nothing(tmp_path):
+def test_empty_table_allows_lossy_change(tmp_path):
     table = new_table(tmp_path / "other", KEYED)
     plan = table.plan_alter([sc.update_column_type("v", "TINYINT")])
     assert (plan.loses, plan.snapshot_id) == (False, 0)
 
 
 @pytest.mark.parametrize("time", ["BIGINT", "VARCHAR(9)", "TIMESTAMP(3)"])
-def test_maps_are_merged_by_a_time_that_java_reads(catalog, time):
+def test_maps_are_merged_by_time_that_java_reads(catalog, time):
     options = {
         "merge-engine": "aggregation",
         "fields.m.aggregate-function": "merge_map_with_keytime",
@@ -237,7 +237,7 @@ def test_maps_are_merged_by_a_time_that_java_reads(catalog, time):
 
 @pytest.mark.parametrize("kind", ["TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE"])
 @pytest.mark.parametrize("legacy", ["true", "false"])
-def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
+def test_folder_names_are_same_in_every_zone(catalog, kind, legacy):
     options = {"partition.legacy-name": legacy}
     schema = Schema.of({"v": "INT", "p": kind}, partition_keys=["p"], options=options)
     if legacy == "true" or kind == "TIMESTAMP(3)":
@@ -251,7 +251,7 @@ def test_folders_are_named_alike_in_every_zone(catalog, kind, legacy):
 
 
 @pytest.mark.parametrize("element", ["INT", "STRING"])
-def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
+def test_avro_multiset_has_only_texts(catalog, element):
     schema = Schema.of({"m": f"MULTISET<{element}>"}, options={"file.format": "avro"})
     rows = pa.table({"m": pa.array([None], to_arrow_type(schema.fields[0].type))})
     if element == "STRING":
@@ -274,7 +274,7 @@ def test_a_multiset_in_avro_is_one_of_texts(catalog, element):
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options):
+def test_options_with_avro_refuse_multiset_of_numbers(catalog, options):
     columns = {"k": "INT", "m": "ARRAY<ROW<x MULTISET<INT>>>"}
     schema = Schema.of(columns, primary_keys=["k"], options={"bucket": "1"})
     refused = replace(schema, options={"bucket": "1", **options})
@@ -297,14 +297,14 @@ def test_whatever_makes_avro_files_takes_no_multiset_of_numbers(catalog, options
             table.copy(options).new_write_builder().write(rows)
 
 
-def test_listagg_takes_no_text_of_a_length_as_java_reads_no_such_table(catalog):
+def test_listagg_refuses_text_of_fixed_length(catalog):
     options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "listagg"}
     schema = Schema.of({"k": "INT", "v": "VARCHAR(5)"}, primary_keys=["k"], options=options)
     with pytest.raises(errors.InvalidInputError, match="listagg, which takes STRING"):
         catalog.create_table("db.lists", schema)
 
 
-def test_values_of_options_are_texts_whatever_python_gives(catalog):
+def test_option_values_become_texts(catalog):
     options = {"bucket": 2, "ignore-delete": True, "scan.manifest.parallelism": "3"}
     table = new_table(catalog, {"k": "INT"}, name="db.n", primary_keys=["k"], options=options)
     table.alter([sc.set_option("snapshot.num-retained.max", 20)])
@@ -318,7 +318,7 @@ def test_values_of_options_are_texts_whatever_python_gives(catalog):
         Schema.of({"k": "INT"}, options={"bucket": None})
 
 
-def test_a_schema_that_could_not_be_read_is_not_published(catalog):
+def test_unreadable_schema_is_not_published(catalog):
     schema = replace(Schema.of({"k": "INT"}), options={"num-sorted-run.max": 2})
     with pytest.raises(errors.PaimonError):
         catalog.create_table("db.n", schema)
@@ -329,14 +329,14 @@ def schema_with(**options):
     return Schema.of({"id": "INT"}, options=options)
 
 
-def test_a_table_with_a_wrong_option_is_not_created(new_catalog):
+def test_table_with_wrong_option_is_not_created(new_catalog):
     with pytest.raises(errors.InvalidInputError, match=r"'file\.format' has the value 'xyz'"):
         new_catalog.create_table("db.t", schema_with(**{"file.format": "xyz"}))
     with pytest.raises(errors.NotFoundError):
         new_catalog.get_table("db.t")
 
 
-def test_an_option_is_not_set_to_a_wrong_value(new_catalog):
+def test_option_is_not_set_to_wrong_value(new_catalog):
     table = new_table(new_catalog, schema_with())
     for change in ("file.format", "xyz"), ("snapshot.num-retained.max", "5"), ("bucket", "two"):
         with pytest.raises(errors.InvalidInputError, match=change[0]):
@@ -352,7 +352,7 @@ def test_option_with_dependents_is_not_removed(new_catalog):
     table.alter([sc.remove_option(key) for key in keeping])
 
 
-def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
+def test_unknown_option_warns_once_and_is_kept(new_catalog, caplog):
     with caplog.at_level(logging.WARNING):
         table = new_table(new_catalog, schema_with(bucke="1", mine="2"))
         table = table.alter([sc.set_option("file-format", "orc")])
@@ -365,7 +365,7 @@ def test_an_unknown_key_is_warned_of_once_and_kept(new_catalog, caplog):
 
 
 @pytest.mark.parametrize("keys", ["primary_keys", "partition_keys"])
-def test_a_key_that_is_no_column_is_refused_where_it_is_declared(keys):
+def test_key_without_column_is_refused(keys):
     with pytest.raises(
         errors.InvalidInputError, match=r"'idd' is not a column of the table; it has id"
     ):

@@ -41,7 +41,7 @@ def types_of(table):
     return {field.name: str(field.type) for field in table.refresh().schema.fields}
 
 
-def test_a_new_column_is_refused_by_name_unless_asked_for(catalog):
+def test_new_column_is_refused_unless_allowed(catalog):
     table = table_of(catalog)
     with refused(
         InvalidInputError, r"does not have.*write\.merge-schema.*: w\.", kind="input-columns"
@@ -63,7 +63,7 @@ def test_new_columns_are_added_and_absent_ones_are_null(catalog):
     assert len(table.refresh().schemas()) == 2
 
 
-def test_a_type_is_widened_only_when_asked_for(catalog):
+def test_type_is_widened_only_on_request(catalog):
     table = table_of(catalog, options=MERGING)
     with pytest.raises(InvalidInputError, match="not every value"):
         write(table, pa.table({"id": ints(1), "v": pa.array([2**40])}))
@@ -75,7 +75,7 @@ def test_a_type_is_widened_only_when_asked_for(catalog):
     assert types_of(wide)["v"] == "BIGINT"
 
 
-def test_a_key_is_never_widened(catalog):
+def test_key_is_never_widened(catalog):
     table = table_of(catalog, primary_keys=["id"], options={**WIDENING, "bucket": "1"})
     write(table, pa.table({"id": pa.array([1]), "v": ints(7)}))
     assert types_of(table) == {"id": "INT NOT NULL", "v": "INT"}
@@ -83,7 +83,7 @@ def test_a_key_is_never_widened(catalog):
         write(table, pa.table({"id": pa.array([2**40]), "v": ints(7)}))
 
 
-def test_a_refused_value_leaves_the_schema_as_it_was(catalog):
+def test_refused_value_leaves_schema_as_it_was(catalog):
     draw = random.Random(50)  # noqa: S311
     bad_columns = {  # each refused by another check, while the rows are read or written
         "id": pa.array([1, None]),
@@ -114,7 +114,7 @@ def test_a_refused_value_leaves_the_schema_as_it_was(catalog):
         assert {*rows_of(table)[0]} == {*declared, *extra}
 
 
-def test_rows_are_written_again_where_another_writer_adds_a_column_first(catalog):
+def test_rows_are_rewritten_after_concurrent_new_column(catalog):
     """A stream is read once: its write is refused, and its files are removed."""
     table = table_of(catalog, options=MERGING)
 
@@ -156,7 +156,7 @@ def test_rows_are_written_again_where_another_writer_adds_a_column_first(catalog
         ("INT", pa.null(), None),
     ],
 )
-def test_widened_types(column, given, becomes, catalog):
+def test_widened_types_keep_values(column, given, becomes, catalog):
     table = table_of(catalog, {"id": "INT", "c": column}, options=WIDENING)
     changes = merging_changes(table.schema, pa.schema([("c", given)]), table="db.t")
     assert [str(change.new_data_type) for change in changes] == ([becomes] if becomes else [])
@@ -170,7 +170,7 @@ def test_widened_types(column, given, becomes, catalog):
         ({"w": pa.array([dt.timedelta(1)])}, "cast the column first"),
     ],
 )
-def test_a_column_that_cannot_be_added_is_named_and_nothing_changes(catalog, column, message):
+def test_unaddable_column_is_named_and_changes_nothing(catalog, column, message):
     table = table_of(catalog, options=MERGING)
     with pytest.raises(InvalidInputError, match=message) as caught:
         write(table, pa.table({"id": ints(1), "v": ints(2), **column}))
@@ -178,7 +178,7 @@ def test_a_column_that_cannot_be_added_is_named_and_nothing_changes(catalog, col
     assert len(table.schemas()) == 1
 
 
-def test_writer_opened_before_the_change_continues(catalog):
+def test_writer_opened_before_change_continues(catalog):
     first, second = table_of(catalog, options=MERGING), catalog.get_table("db.t")
     write(first, pa.table({"id": ints(1), "v": ints(1), "w": ints(1)}))
     write(second, pa.table({"id": ints(2), "v": ints(2), "w": ints(2)}))
@@ -200,14 +200,14 @@ def with_default(table, text, name="v"):
         ("BOOLEAN", "true", True),
     ],
 )
-def test_nulls_and_absent_columns_become_the_default(catalog, column, text, value):
+def test_nulls_and_absent_columns_become_default(catalog, column, text, value):
     table = with_default(table_of(catalog, {"id": "INT", "v": column}), text)
     write(table, pa.table({"id": ints(1)}))
     write(table, pa.table({"id": ints(2, 3), "v": pa.array([None, value])}))
     assert [row["v"] for row in rows_of(table)] == [value] * 3
 
 
-def test_a_default_is_no_excuse_for_a_null_key(catalog):
+def test_default_does_not_allow_null_key(catalog):
     table = table_of(catalog, {"id": "INT", "v": "INT NOT NULL"})
     table = with_default(table, "5")
     with pytest.raises(InvalidInputError, match="NOT NULL"):
@@ -233,7 +233,7 @@ def read(catalog):
     return catalog.get_table("db.t").to_arrow().to_pylist()
 
 
-def test_a_value_the_newest_type_has_not_is_refused(catalog, table):
+def test_value_unfit_for_newest_type_is_refused(catalog, table):
     table.alter_checked([TO_BIGINT])
     with pytest.raises(InvalidInputError, match=r"column 'v' is BIGINT.*2\.5"):
         table.new_write_builder().write(rows(2, 2.5))
@@ -241,20 +241,20 @@ def test_a_value_the_newest_type_has_not_is_refused(catalog, table):
     assert [row["v"] for row in read(catalog)] == [2, 3]
 
 
-def test_a_column_that_was_dropped_takes_no_values(catalog, table):
+def test_column_that_was_dropped_takes_no_values(catalog, table):
     table.alter([sc.drop_column("v")])
     with pytest.raises(InvalidInputError, match=r"columns.* v"):
         table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog) == [{"id": 1}]
 
 
-def test_new_columns_and_wider_integers_disturb_no_writer(catalog, table):
+def test_new_columns_and_wider_integers_conflict_with_no_writer(catalog, table):
     table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     table.new_write_builder().write(rows(2, 2.5))
     assert read(catalog)[1] == {"id": 2, "v": 2.5, "w": None}
 
 
-def test_a_change_between_planning_and_commit_is_a_conflict(catalog, table):
+def test_change_between_planning_and_commit_is_conflict(catalog, table):
     builder = table.new_write_builder()
     messages = EXECUTOR.map_rows(builder.prepare(), rows(2, 2.5)).messages
     table.alter([TO_BIGINT])
@@ -263,7 +263,7 @@ def test_a_change_between_planning_and_commit_is_a_conflict(catalog, table):
     assert read(catalog) == [{"id": 1, "v": 2}]
 
 
-def test_rows_in_memory_are_written_again_after_a_schema_change(catalog):
+def test_rows_in_memory_are_rewritten_after_schema_change(catalog):
     table = new_table(catalog, {"id": "BIGINT", "v": "BIGINT"})
     to_int = sc.UpdateColumnType(field_names=("v",), new_data_type=integer())
 
@@ -278,7 +278,7 @@ def test_rows_in_memory_are_written_again_after_a_schema_change(catalog):
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed):
+def test_earlier_opened_compaction_keeps_new_columns(catalog, keyed):
     keys = {"primary_keys": ["id"], "options": {"bucket": "1"}} if keyed else {}
     table = new_table(catalog, {"id": "BIGINT", "v": "DOUBLE"}, rows(1, 2.0), **keys)
     newer = table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
@@ -288,7 +288,7 @@ def test_a_compaction_of_a_table_opened_before_keeps_new_columns(catalog, keyed)
     assert read(catalog) == [{"id": 1, "v": 2.0, "w": None}, {"id": 2, "v": 2.5, "w": 7}]
 
 
-def test_an_update_of_a_table_opened_before_keeps_new_columns(catalog, table):
+def test_earlier_opened_update_keeps_new_columns(catalog, table):
     newer = table.alter([sc.AddColumn(field_names=("w",), data_type=integer())])
     newer.new_write_builder().write(rows(2, 2.5, w=7))
     table.new_row_change_builder().update({"v": 9.0}, "id = 2")

@@ -77,7 +77,7 @@ def check_whole(table):
     return listed
 
 
-def test_a_table_without_a_command_counts_its_snapshots(table):
+def test_table_without_command_counts_its_snapshots(table):
     assert table.segments().listed() == []
     append(table, (1, "x"), (2, "y"))
     append(table)
@@ -97,7 +97,7 @@ def test_a_table_without_a_command_counts_its_snapshots(table):
     assert (row["path"], row["folder"], row["merged_to_id"]) == (None, None, None)
 
 
-def test_s23_a_compaction_merges_the_loads_and_leaves_the_segments(table, tmp_path):
+def test_s23_compaction_merges_loads_and_keeps_segments(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     write(tmp_path / "o" / "1.orc", rows((2, "o")))
     before = states(tmp_path / "p")
@@ -126,7 +126,7 @@ def test_s23_a_compaction_merges_the_loads_and_leaves_the_segments(table, tmp_pa
     assert shown[0]["Status"] == "Success"
 
 
-def test_partitions_are_the_first_one_and_dots(catalog):
+def test_load_shows_first_partition_and_dots(catalog):
     table = catalog.create_table("db.p", DAYS)
     for days in ([7], [1, 2, 1]):
         data = pa.table({"v": pa.array(days, pa.int32()), "day": pa.array(days, pa.int32())})
@@ -137,7 +137,7 @@ def test_partitions_are_the_first_one_and_dots(catalog):
     assert texts == ["day=7", "day=1, ..."]
 
 
-def test_a_file_that_moves_to_another_level_stays_with_its_load(catalog):
+def test_file_that_moves_to_another_level_stays_with_its_load(catalog):
     table = catalog.create_table("db.k", KEYED)
     append(table, (1, "x"))
     compact(table)  # one file: it only moves up
@@ -158,7 +158,7 @@ def test_rewrites_and_overwrites_are_loads(table):
     assert [item.row_count for item in check_whole(table)] == [2, 1, 2, 1]
 
 
-def test_ids_outlive_the_snapshots_once_a_command_gave_them(table, tmp_path):
+def test_assigned_load_ids_outlive_snapshots(table, tmp_path):
     for number in range(3):
         append(table, (number, "x"))
     store = table.segments().store
@@ -180,7 +180,7 @@ def test_ids_outlive_the_snapshots_once_a_command_gave_them(table, tmp_path):
     assert table.segments().listed() == listed
 
 
-def test_expiration_forgets_loads_that_have_long_been_over(table, tmp_path):
+def test_expiration_drops_old_loads(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     add(table, tmp_path / "p")
     store = table.segments().store
@@ -270,7 +270,7 @@ def test_loads_of_bucketed_tables_are_deleted(catalog):
     check_whole(table)
 
 
-def test_deleted_rows_go_with_their_load_or_hold_it(catalog):
+def test_load_with_deleted_rows_is_deleted_or_kept(catalog):
     schema = Schema.of({"a": "INT", "b": "STRING"}, options={"deletion-vectors.enabled": "true"})
     table = catalog.create_table("db.v", schema)
     append(table, (1, "x"), (2, "x"))
@@ -289,7 +289,7 @@ def test_deleted_rows_go_with_their_load_or_hold_it(catalog):
     assert count(table) == 0
 
 
-def test_loads_that_cover_later_ones_are_not_deleted(catalog):
+def test_overlapping_loads_are_not_deleted(catalog):
     table = catalog.create_table("db.k", KEYED)
     append(table)
     with refused(UnsupportedFeatureError, "older rows of its keys", kind="segment-own"):
@@ -315,7 +315,7 @@ def test_load_has_no_folder_to_refresh(table, tmp_path):
     assert table.segments().refresh([]).snapshot is None
 
 
-def test_branches_have_numbers_of_their_own_and_change_none(table, tmp_path):
+def test_branch_loads_have_own_ids(table, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "p")))
     append(table)
     add(table, tmp_path / "p")
@@ -348,7 +348,7 @@ _STEPS = st.lists(
 
 @given(steps=_STEPS, kept=st.booleans())
 @settings(max_examples=often(8), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_ids_are_dense_and_stay_and_every_file_has_one(steps, kept):
+def test_load_ids_are_dense_stable_and_complete(steps, kept):
     home = Path(tempfile.mkdtemp(prefix="segment-loads-"))
     try:
         _follow(home, steps, kept=kept)

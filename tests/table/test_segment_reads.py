@@ -34,7 +34,7 @@ def files_read(table, where):
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
-def test_files_are_pruned_by_the_statistics_of_their_footers(table, tmp_path, name):
+def test_files_are_pruned_by_statistics_of_their_footers(table, tmp_path, name):
     for number in range(5):
         data = rows(*((10 * number + n, f"b{number}") for n in range(10)))
         write(tmp_path / "in" / f"{number}.{name}", data)
@@ -87,7 +87,7 @@ def _make_folder(folder):
     return folder
 
 
-def test_columns_renamed_added_and_widened_later_reach_foreign_files(table, catalog, tmp_path):
+def test_schema_changes_apply_to_foreign_files(table, catalog, tmp_path):
     write(tmp_path / "p" / "1.parquet", rows((1, "x")))
     write(tmp_path / "o" / "1.orc", rows((2, "y")))
     write(tmp_path / "c" / "1.csv", rows((3, "z")))
@@ -128,7 +128,7 @@ def test_wrong_field_ids_of_other_writers_swap_nothing(table, tmp_path):
     assert read(table) == [(1, "x")]
 
 
-def test_a_file_that_changed_or_went_is_named_before_it_is_read(table, tmp_path):
+def test_changed_or_missing_file_is_named_before_read(table, tmp_path):
     folder = tmp_path / "in"
     write(folder / "1.parquet", rows((1, "x")))
     write(folder / "2.parquet", rows((2, "y")))
@@ -151,7 +151,7 @@ def test_a_file_that_changed_or_went_is_named_before_it_is_read(table, tmp_path)
     assert caught.value.details["segment"] == 0
 
 
-def test_a_refresh_takes_the_folder_as_it_is(table, tmp_path):
+def test_refresh_reads_current_folder(table, tmp_path):
     folder = tmp_path / "in"
     write(folder / "1.parquet", rows((1, "x")))
     write(folder / "2.parquet", rows((2, "y")))
@@ -204,7 +204,7 @@ def test_csv_has_names_quotes_and_nulls(catalog, tmp_path):
         add(table, tmp_path / "bad", "csv")
 
 
-def test_json_members_may_be_absent_but_not_of_another_name(catalog, tmp_path):
+def test_json_members_may_be_absent_but_not_renamed(catalog, tmp_path):
     table = catalog.create_table("db.json", Schema.of({"a": "INT", "b": "STRING", "c": "DOUBLE"}))
     folder = _make_folder(tmp_path / "json")
     (folder / "1.json").write_text('{"a": 1, "more": [1]}\n{"b": "x", "a": null, "c": 2}\n')
@@ -215,7 +215,7 @@ def test_json_members_may_be_absent_but_not_of_another_name(catalog, tmp_path):
         add(table, tmp_path / "other", "json")
 
 
-def test_text_is_a_row_a_line(catalog, tmp_path):
+def test_text_format_has_row_per_line(catalog, tmp_path):
     table = catalog.create_table("db.text", Schema.of({"value": "STRING"}))
     folder = _make_folder(tmp_path / "text")
     (folder / "1.txt").write_bytes('one\r\n\nthré,e"\n'.encode())
@@ -225,7 +225,7 @@ def test_text_is_a_row_a_line(catalog, tmp_path):
     assert table.segments().listed()[0].row_count == 3
 
 
-def test_names_without_an_extension_are_read_and_listed_as_such(table, tmp_path):
+def test_names_without_extension_are_read(table, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows((1, "x"))).rename(tmp_path / "in" / "000000_0")
     [segment] = add(table, tmp_path / "in").segments
     assert segment.readers == "paimon-assets, java"
@@ -233,14 +233,14 @@ def test_names_without_an_extension_are_read_and_listed_as_such(table, tmp_path)
     assert read(table) == [(1, "x")]
 
 
-def test_an_empty_file_with_a_footer_is_taken(table, tmp_path):
+def test_empty_file_with_footer_is_accepted(table, tmp_path):
     write(tmp_path / "in" / "1.parquet", rows())
     write(tmp_path / "in" / "2.parquet", rows((1, "x")))
     add(table, tmp_path / "in")
     assert read(table) == [(1, "x")]
 
 
-def test_a_manifest_alone_makes_no_file_readable_as_text(table, tmp_path):
+def test_text_file_outside_registry_is_refused(table, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("value\nsecret\n")
     file = data_file(
@@ -258,7 +258,7 @@ def test_a_manifest_alone_makes_no_file_readable_as_text(table, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path, name):
+def test_text_segment_rows_are_counted_everywhere(catalog, tmp_path, name):
     table = catalog.create_table("db.c", Schema.of({"a": "INT", "b": "STRING"}))
     table.new_write_builder().write(rows((0, "own")))
     before = table.latest_snapshot()
@@ -287,7 +287,7 @@ def test_rows_of_text_segments_count_wherever_rows_are_counted(catalog, tmp_path
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
-def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_path, name):
+def test_partition_filter_finds_rows_of_folder(catalog, tmp_path, name):
     polars = pytest.importorskip("polars")
     pytest.importorskip("duckdb")
     own = {"file.format": name}
@@ -313,7 +313,7 @@ def test_whoever_filters_by_partition_finds_the_rows_of_the_folder(catalog, tmp_
     assert read(catalog.get_table("db.p")) == [(3, 3), (7, 1)]
 
 
-def test_timestamps_without_zone_of_sparks_orc_files_are_taken_in(catalog, tmp_path):
+def test_local_timestamps_of_spark_orc_are_read(catalog, tmp_path):
     times = [None, *(dt.datetime(year, 2, 28, 10, 0, 0, 123456) for year in (1, 1969, 2024, 9999))]
     micros = pa.array(times, pa.timestamp("us")).cast(pa.int64())
     mark = {"spark.sql.catalyst.type": "timestamp_ntz"}
@@ -349,7 +349,7 @@ def _restore(table, folder):
     ],
     ids=["restore", "refresh", "delete"],
 )
-def test_each_way_out_of_a_changed_segment_works(table, tmp_path, way_out, expected):
+def test_each_way_out_of_changed_segment_works(table, tmp_path, way_out, expected):
     file = _parquet(tmp_path / "in" / "1.parquet", (1, "x"))
     add(table, file.parent)
     file.rename(tmp_path / "aside")
@@ -360,7 +360,7 @@ def test_each_way_out_of_a_changed_segment_works(table, tmp_path, way_out, expec
     assert read(table.refresh()) == expected
 
 
-def test_each_way_out_of_files_of_a_live_segment_works(table, tmp_path):
+def test_each_way_out_of_files_of_live_segment_works(table, tmp_path):
     above = tmp_path / "home"
     _parquet(above / "in" / "1.parquet", (1, "x"))
     add(table, above / "in")
@@ -380,9 +380,7 @@ def test_each_way_out_of_files_of_a_live_segment_works(table, tmp_path):
     assert read(table.refresh()) == [(1, "x"), (2, "y")]
 
 
-def test_rows_beside_a_segment_of_another_format_change_once_that_is_deleted(
-    catalog, table, tmp_path
-):
+def test_rows_change_after_foreign_format_segment_is_deleted(catalog, table, tmp_path):
     table.append(rows((1, "x")))
     write(tmp_path / "in" / "1.orc", rows((2, "y")))
     add(table, tmp_path / "in", "orc")

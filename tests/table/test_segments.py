@@ -70,7 +70,7 @@ def people(landing, *partitions):
     return landing
 
 
-def test_s1_columns_of_the_table_are_taken_where_they_lie(table, landing):
+def test_s1_columns_are_read_in_place(table, landing):
     write(landing / "x" / "1.parquet", rows((1, "x"), (2, None)))
     before = states(landing)
     outcome = add(table, landing / "x")
@@ -85,21 +85,21 @@ def test_s1_columns_of_the_table_are_taken_where_they_lie(table, landing):
     assert not list(Path(table.path).rglob("*.parquet"))
 
 
-def test_s2_a_missing_column_is_refused(table, landing):
+def test_s2_missing_column_is_refused(table, landing):
     write(landing / "1.parquet", rows((1, "x")).select(["a"]))
     check_refused(
         table, landing, "Schema is not same.*column 'b' STRING is missing", "segment-schema"
     )
 
 
-def test_s3_s4_other_columns_are_not_seen_and_order_does_not_count(table, landing):
+def test_s3_s4_extra_columns_and_order_are_ignored(table, landing):
     wide = rows((1, "x")).append_column("c", pa.array(["c"])).select(["c", "b", "a"])
     write(landing / "1.parquet", wide)
     add(table, landing)
     assert read(table) == [(1, "x")]
 
 
-def test_s5_another_letter_case_is_refused_before_it_reads_as_nulls(table, landing):
+def test_s5_another_letter_case_is_refused(table, landing):
     write(landing / "1.parquet", rows((1, "x")).rename_columns(["A", "B"]))
     check_refused(table, landing, "column 'a' is called 'A'.*letter case")
 
@@ -117,13 +117,13 @@ def test_s6_another_type_is_refused(table, landing, column, shown):
     check_refused(table, landing, f"Schema is not same.*column 'a' is INT in the table and {shown}")
 
 
-def test_bytes_without_the_annotation_of_texts_are_refused_with_a_hint(table, landing):
+def test_bytes_without_annotation_of_texts_are_refused_with_hint(table, landing):
     data = pa.table({"a": pa.array([1], pa.int32()), "b": [b"x"]})
     write(landing / "1.parquet", data)
     check_refused(table, landing, "a text without its annotation")
 
 
-def test_every_file_is_checked_not_only_the_first(table, landing):
+def test_every_file_is_checked(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     write(landing / "deep" / "er" / "2.parquet", rows((1, "x")).select(["b"]))
     error = check_refused(table, landing, "Schema is not same.*2.parquet")
@@ -148,7 +148,7 @@ def test_s7_formats_are_read_as_one_table(table, landing):
     ]  # fmt: skip
 
 
-def test_s8_a_path_is_added_once(table, landing):
+def test_s8_path_is_added_once(table, landing):
     write(landing / "Data" / "1.parquet", rows((1, "x")))
     add(table, landing / "Data")
     for again in (landing / "Data", f"{landing}/Data/", landing / "data", landing / "x/../Data"):
@@ -159,7 +159,7 @@ def test_s8_a_path_is_added_once(table, landing):
     assert read(table) == [(1, "x")]
 
 
-def test_a_link_to_a_segment_is_the_same_path(table, landing):
+def test_link_to_segment_is_same_path(table, landing):
     write(landing / "data" / "1.parquet", rows((1, "x")))
     (landing / "link").symlink_to(landing / "data")
     add(table, landing / "link")
@@ -167,7 +167,7 @@ def test_a_link_to_a_segment_is_the_same_path(table, landing):
         add(table, landing / "data")
 
 
-def test_s9_a_deleted_segment_can_be_added_again(table, landing):
+def test_s9_deleted_segment_can_be_added_again(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     add(table, landing)
     table.segments().delete([0])
@@ -176,7 +176,7 @@ def test_s9_a_deleted_segment_can_be_added_again(table, landing):
     assert (again.id, read(table)) == (1, [(1, "x")])
 
 
-def test_s10_the_path_must_name_a_folder_with_files(table, landing, tmp_path):
+def test_s10_path_must_name_folder_with_files(table, landing, tmp_path):
     check_refused(table, None, "PATH is mandatory")
     check_refused(table, "", "PATH cannot be empty")
     check_refused(
@@ -187,7 +187,7 @@ def test_s10_the_path_must_name_a_folder_with_files(table, landing, tmp_path):
     check_refused(table, landing, "no partition data is found", "segment-no-data")
 
 
-def test_s11_an_unknown_format_is_refused_before_the_files_are_looked_for(table, landing):
+def test_s11_unknown_format_is_refused_before_listing(table, landing):
     check_refused(
         table, landing, "Format not supported: 'foo'", error=UnsupportedFeatureError,
         format_name="foo",
@@ -196,12 +196,12 @@ def test_s11_an_unknown_format_is_refused_before_the_files_are_looked_for(table,
     check_refused(table, landing, "1.parquet", error=FormatError, format_name="orc")
 
 
-def test_s12_an_option_of_partitions_needs_partitions(table, landing):
+def test_s12_option_of_partitions_needs_partitions(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     check_refused(table, landing, "Invalid option: partition", partition="a:int")
 
 
-def test_s13_each_partition_folder_is_a_segment(partitioned_table, landing):
+def test_s13_each_partition_folder_is_segment(partitioned_table, landing):
     people(landing, ("amy", 12), ("bob", 12), ("bob", 30))
     outcome = add(partitioned_table, landing, partition=OPTION)
     assert [segment.partition_text for segment in outcome.segments] == [
@@ -219,7 +219,7 @@ def test_s13_each_partition_folder_is_a_segment(partitioned_table, landing):
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("held", [99, None], ids=["another", "null"])
-def test_folder_decides_about_the_partition_of_its_files(catalog, landing, held, name):
+def test_folder_decides_about_partition_of_its_files(catalog, landing, held, name):
     table = catalog.create_table("db.h", Schema.of({"v": "INT", "p": "INT"}, partition_keys=["p"]))
     data = pa.table({"v": pa.array([1, 2], pa.int32()), "p": pa.array([held] * 2, pa.int32())})
     write(landing / "p=1" / f"part-0.{name}", data)
@@ -250,14 +250,12 @@ def test_folder_decides_about_the_partition_of_its_files(catalog, landing, held,
         ("name:string,age:integr", "unsupported data type: integr"),
     ],
 )
-def test_s14_to_s17_the_option_names_the_partition_columns(
-    partitioned_table, landing, option, message
-):
+def test_s14_to_s17_option_names_partition_columns(partitioned_table, landing, option, message):
     people(landing, ("amy", 12))
     check_refused(partitioned_table, landing, message, partition=option)
 
 
-def test_s18_to_s20_folders_stand_for_the_partition_columns(partitioned_table, landing):
+def test_s18_to_s20_folders_give_partition_columns(partitioned_table, landing):
     people(landing / "good", ("amy", 12))
     leaf = landing / "good" / "name=amy" / "age=12"
     check_refused(partitioned_table, leaf, "invalid partition path", partition=OPTION)
@@ -276,12 +274,12 @@ def test_s18_to_s20_folders_stand_for_the_partition_columns(partitioned_table, l
     check_refused(partitioned_table, landing / "bad", "'x' is not a value", partition=OPTION)
 
 
-def test_the_columns_are_the_earlier_error(partitioned_table, landing):
+def test_missing_columns_are_reported_first(partitioned_table, landing):
     write(landing / "1.parquet", pa.table({"v": ["no int"]}))
     check_refused(partitioned_table, landing, "Schema is not same", partition=OPTION)
 
 
-def test_s21_letter_case_and_blanks_of_the_option_do_not_count(partitioned_table, landing):
+def test_s21_option_ignores_letter_case_and_blanks(partitioned_table, landing):
     people(landing, ("amy", 12))
     add(partitioned_table, landing, partition=" NAME : STRING , Age:INT ")
     assert read(partitioned_table) == [(0, "amy", 12)]
@@ -304,7 +302,7 @@ def test_s22_rows_cannot_change_beside_another_format(table, landing):
         check_row_changes(store, table.state.live_files(), "delete")
 
 
-def test_s24_deleting_and_cleaning_forget_metadata_alone(table, landing):
+def test_s24_delete_and_clean_remove_only_metadata(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     write(landing / "csv" / "1.csv", rows((2, "y")))
     before = states(landing)
@@ -330,7 +328,7 @@ def test_s26_s27_folder_names_are_hives(partitioned_table, landing):
     assert read(partitioned_table) == [(0, None, 1), (1, "a/b", 2), (2, None, 3)]
 
 
-def test_show_has_the_columns_and_words_of_the_seed(partitioned_table, table, landing):
+def test_show_has_columns_and_words_of_carbon(partitioned_table, table, landing):
     people(landing / "p", ("amy", 12), ("bob", 3))
     add(partitioned_table, landing / "p", partition=OPTION)
     shown = show_segments(partitioned_table.segments().listed())
@@ -385,7 +383,7 @@ def test_folders_that_tables_own_are_refused(catalog, table, landing, tmp_path):
     check_refused(table, "s3://bucket/x", "must be on the table's", error=UnsupportedFeatureError)
 
 
-def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):
+def test_not_null_column_accepts_required_file_column(catalog, landing):
     strict = catalog.create_table("db.strict", Schema.of({"a": "INT NOT NULL", "b": "STRING"}))
     write(landing / "ok" / "1.parquet", rows((1, None)))
     write(landing / "orc" / "1.orc", rows((1, None)))
@@ -397,7 +395,7 @@ def test_a_column_that_is_not_null_takes_files_that_say_so(catalog, landing):
     assert read(strict) == [(1, None), (1, None)]
 
 
-def test_a_dry_run_shows_files_columns_and_differences(table, landing):
+def test_dry_run_shows_files_columns_and_differences(table, landing):
     write(landing / "1.parquet", rows((1, "x")).rename_columns(["a", "c"]))
     source = SegmentSource(path=str(landing))
     plan = table.segments().plan(source)
@@ -411,7 +409,7 @@ def test_a_dry_run_shows_files_columns_and_differences(table, landing):
     assert table.segments().listed() == []
 
 
-def test_only_new_files_are_taken_where_asked(partitioned_table, landing):
+def test_only_new_files_are_added_on_request(partitioned_table, landing):
     people(landing, ("amy", 12))
     add(partitioned_table, landing, partition=OPTION)
     assert add(partitioned_table, landing, partition=OPTION, only_new=True).snapshot is None
@@ -424,7 +422,7 @@ def test_only_new_files_are_taken_where_asked(partitioned_table, landing):
     assert len(read(partitioned_table)) == 4
 
 
-def test_adding_again_under_one_name_finds_the_first_time(table, landing):
+def test_repeated_add_commits_once(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     source = SegmentSource(path=str(landing))
     first = table.segments().add(source, EXECUTOR, commit_user="run-1")
@@ -442,7 +440,7 @@ def test_foreign_writers_are_stopped_from_compacting(catalog, table, landing):
     os.utime(landing / "1.parquet")
 
 
-def test_statuses_follow_the_snapshot(table, landing):
+def test_statuses_follow_snapshot(table, landing):
     write(landing / "1.parquet", rows((1, "x")))
     add(table, landing)
     table.truncate()
@@ -453,7 +451,7 @@ def test_statuses_follow_the_snapshot(table, landing):
     assert read(table) == [(1, "x")]
 
 
-def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landing, monkeypatch):
+def test_crash_between_registry_and_commit_is_atomic(table, landing, monkeypatch):
     write(landing / "1.parquet", rows((1, "x")))
     source = SegmentSource(path=str(landing))
 
@@ -478,7 +476,7 @@ def test_a_crash_between_registry_and_commit_leaves_both_or_neither(table, landi
     assert read(table) == [(1, "x"), (2, "y")]
 
 
-def test_live_files_of_a_snapshot_do_not_name_text_files(table, landing):
+def test_live_files_of_snapshot_do_not_name_text_files(table, landing):
     write(landing / "1.csv", rows((1, "x")))
     outcome = add(table, landing, "csv")
     store = FileStore.open(table.state.file_io, table.path)
@@ -497,7 +495,7 @@ def test_columns_that_differ_in_letter_case_alone_are_refused(table, landing):
 
 
 @pytest.mark.parametrize("has_vectors", ["false", "true"])
-def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vectors):
+def test_no_operation_changes_rows_beside_another_format(catalog, landing, has_vectors):
     options = {"deletion-vectors.enabled": has_vectors}
     table = new_table(catalog, {"a": "INT", "b": "STRING"}, options=options, name="db.changed")
     table.new_write_builder().write(rows((1, "own"), (2, "own")))
@@ -530,9 +528,7 @@ def test_no_verb_changes_rows_beside_another_format(catalog, landing, has_vector
 
 @pytest.mark.parametrize("is_partitioned", [False, True])
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
-def test_tables_are_emptied_alike_whatever_the_format_of_their_segments(
-    catalog, landing, file_format, is_partitioned
-):
+def test_tables_are_emptied_with_any_segment_format(catalog, landing, file_format, is_partitioned):
     columns = {"a": "INT", "b": "STRING"} | ({"p": "INT"} if is_partitioned else {})
     keys, spec = (["p"], {"partition": "p:int"}) if is_partitioned else ([], {})
     table = catalog.create_table("db.e", Schema.of(columns, partition_keys=keys))
@@ -551,7 +547,7 @@ def test_tables_are_emptied_alike_whatever_the_format_of_their_segments(
     assert states(landing) == before
 
 
-def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing, tmp_path):
+def test_linked_files_stay_in_allowed_folders(table, landing, tmp_path):
     write(landing / "a" / "1.parquet", rows((1, "x")))
     write(tmp_path / "secret" / "1.parquet", rows((2, "y")))
     (landing / "link").symlink_to(tmp_path / "secret")
@@ -578,7 +574,7 @@ def test_files_come_from_the_allowed_folders_wherever_names_lead(table, landing,
         table.segments(roots=["/a", " "])
 
 
-def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, landing):
+def test_options_do_not_make_segment_files_own(catalog, table, landing):
     write(landing / "sales" / "1.parquet", rows((1, "x")))
     before = states(landing)
     add(table, landing / "sales")
@@ -602,7 +598,7 @@ def test_no_option_makes_the_files_of_a_segment_the_table_s(catalog, table, land
         add(opened, landing / "sales")
 
 
-def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, landing, tmp_path):
+def test_segment_file_linked_outside_roots_is_not_read(table, landing, tmp_path):
     file = landing / "a" / "1.parquet"
     write(file, rows((1, "x")))
     table.segments(roots=[str(landing)]).add(SegmentSource(path=str(landing / "a")))
@@ -615,9 +611,7 @@ def test_a_segment_file_that_became_a_link_out_of_its_roots_is_not_read(table, l
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "csv"])
-def test_killed_import_is_finished_by_the_next_with_new_files(
-    table, landing, monkeypatch, format_name
-):
+def test_killed_import_is_finished_by_next_with_new_files(table, landing, monkeypatch, format_name):
     def die(*_args, **_kwargs):
         raise KeyboardInterrupt
 
@@ -633,9 +627,7 @@ def test_killed_import_is_finished_by_the_next_with_new_files(
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "csv"])
-def test_of_two_imports_of_the_same_files_at_once_one_commits(
-    table, landing, monkeypatch, format_name
-):
+def test_one_of_two_concurrent_imports_commits(table, landing, monkeypatch, format_name):
     write(landing / f"1.{format_name}", rows((1, "x")))
     commit = FileStoreCommit.commit
 
@@ -651,7 +643,7 @@ def test_of_two_imports_of_the_same_files_at_once_one_commits(
     assert [item.status for item in table.segments().listed()] == ["Success"]
 
 
-def test_segments_are_queried_by_the_names_of_the_seed(catalog, partitioned_table, landing):
+def test_segments_are_queried_by_carbon_names(catalog, partitioned_table, landing):
     people(landing, ("amy", 12), ("bob", 3))
     add(partitioned_table, landing, partition=OPTION)
     show = f"SHOW SEGMENTS FOR TABLE {partitioned_table.name}"

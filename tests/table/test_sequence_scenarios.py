@@ -64,14 +64,14 @@ def values(table):
         ),
     ],
 )
-def test_the_row_that_padding_promises_survives(tmp_path, padding, rows, expected, one_commit):
+def test_padding_keeps_promised_row(tmp_path, padding, rows, expected, one_commit):
     table = sequence_table(tmp_path, padding)
     for batch in [rows] if one_commit else [[row] for row in rows]:
         write(table, *batch)
     assert values(table) == expected
 
 
-def test_m5_the_counter_continues_over_commits(tmp_path):
+def test_m5_counter_continues_over_commits(tmp_path):
     table = sequence_table(tmp_path, "second-to-micro")
     write(table, ("+I", SECOND, "a1"), ("+I", SECOND, "a2"))
     write(table, ("+I", SECOND, "a3"))
@@ -89,7 +89,7 @@ OLDER_SECOND = (
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 @pytest.mark.parametrize("compacts", [False, True])
-def test_a_later_write_wins_within_an_older_second(tmp_path, file_format, compacts):
+def test_later_write_wins_within_older_second(tmp_path, file_format, compacts):
     table = sequence_table(tmp_path, "second-to-micro", **{"file.format": file_format})
     for rows in OLDER_SECOND:
         write(table, *rows)
@@ -105,7 +105,7 @@ def _spark(request):
 
 @pytest.mark.parametrize("bucket", ["3", "-1", "-2"])
 @pytest.mark.parametrize("executor", ["embedded", pytest.param("spark", marks=pytest.mark.spark)])
-def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, executor):
+def test_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, executor):
     workers = _spark(request) if executor == "spark" else None
     table = sequence_table(tmp_path, "second-to-micro", bucket=bucket)
     commits = (SECOND, range(5, 40)), (SECOND + 5, range(5)), (SECOND, range(5, 40))
@@ -116,7 +116,7 @@ def test_a_later_write_wins_in_every_bucket_mode(tmp_path, request, bucket, exec
     assert table.to_arrow().sort_by("k").column("v").to_pylist() == ["1"] * 5 + ["2"] * 35
 
 
-def test_legacy_counter_continues_from_the_largest_number_of_the_bucket(tmp_path):
+def test_legacy_counter_continues_from_largest_number_of_bucket(tmp_path):
     legacy = {"sequence.padding.legacy-counter": "true"}
     table = sequence_table(tmp_path, "second-to-micro", **legacy)
     for rows in OLDER_SECOND:
@@ -124,7 +124,7 @@ def test_legacy_counter_continues_from_the_largest_number_of_the_bucket(tmp_path
     assert values(table)[0] == "b"
 
 
-def test_m8_a_wrapped_counter_lets_the_first_of_1001_win_and_warns(tmp_path, caplog):
+def test_m8_wrapped_counter_keeps_first_of_1001_and_warns(tmp_path, caplog):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", n if n < 1000 else 0) for n in range(1001)]
     with caplog.at_level(logging.WARNING):
@@ -143,14 +143,14 @@ def test_m8_holds_over_commits_too(tmp_path):
     assert table.to_arrow(["v"], "k = 0").column("v").to_pylist() == ["v0"]
 
 
-def test_without_a_counter_the_later_of_equal_numbers_wins(tmp_path):
+def test_layout_without_counter_keeps_later_equal_number(tmp_path):
     table = sequence_table(tmp_path, "row-kind-flag")
     write(table, ("+U", 7, "a"), ("+U", 7, "b"))
     write(table, ("+U", 7, "c"), ("+U", 7, "d"))
     assert values(table) == ["d"]
 
 
-def test_m8_a_record_behind_the_wrap_loses(tmp_path):
+def test_m8_record_after_wrap_loses(tmp_path):
     table = sequence_table(tmp_path, "millis-to-micro")
     rows = [("+I", 7, f"v{n}", 999 if n == 1001 else n) for n in range(1002)]
     outcome = write(table, *rows)
@@ -168,7 +168,7 @@ def test_m8_a_record_behind_the_wrap_loses(tmp_path):
         ((" +I", 1, "a"), "Unsupported short string ' \\+I'"),
     ],
 )
-def test_a_bad_row_is_refused_and_nothing_is_committed(tmp_path, row, message):
+def test_invalid_row_commits_nothing(tmp_path, row, message):
     table = sequence_table(tmp_path, "row-kind-flag")
     write(table, ("+I", 1, "before"))
     with pytest.raises(InvalidInputError, match=message):
@@ -177,7 +177,7 @@ def test_a_bad_row_is_refused_and_nothing_is_committed(tmp_path, row, message):
     assert len(table.snapshots()) == 1
 
 
-def test_a_null_in_the_sequence_column_names_the_key_of_the_first_row(tmp_path):
+def test_null_in_sequence_column_names_key_of_first_row(tmp_path):
     table = sequence_table(tmp_path, "row-kind-flag")
     rows = [("+I", 1, "a", 6), ("+I", None, "b", 7), ("+I", None, "c", 8)]
     with pytest.raises(InvalidInputError, match="null in 2 of 3 rows, first where k = 7") as raised:
@@ -203,21 +203,21 @@ def test_row_kinds_add_and_retract(tmp_path, options, rows, expected):
     assert values(table) == expected
 
 
-def test_a_null_sequence_without_padding_loses_to_any_value(tmp_path):
+def test_null_sequence_without_padding_loses_to_any_value(tmp_path):
     table = sequence_table(tmp_path, None)
     write(table, ("+I", -5, "kept"))
     write(table, ("+I", None, "lost"))
     assert values(table) == ["kept"]
 
 
-def test_descending_order_keeps_the_smallest(tmp_path):
+def test_descending_order_keeps_smallest(tmp_path):
     table = sequence_table(tmp_path, None, **{"sequence.field.sort-order": "descending"})
     write(table, ("+I", 5, "five"), ("+I", 3, "three"), ("+I", 4, "four"))
     write(table, ("+I", 4, "four again"))
     assert values(table) == ["three"]
 
 
-def test_a_delete_counts_even_where_its_file_claims_to_hold_none(tmp_path):
+def test_delete_applies_despite_metadata_without_deletes(tmp_path):
     table = sequence_table(tmp_path, None)
     write(table, ("+I", 1, "a"), ("+I", 1, "b", 2))
     write(table, ("-D", 2, "a"))

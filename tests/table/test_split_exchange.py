@@ -33,7 +33,7 @@ def table(catalog):
 
 
 @pytest.mark.parametrize("version", range(2, 9))
-def test_a_plan_is_read_elsewhere_by_its_splits_alone(table, version):
+def test_splits_alone_carry_plan(table, version):
     data = table.new_read_builder().plan().to_bytes(version)
     write(table, rows(3, text="later"))
     elsewhere = open_table(table.path)
@@ -43,7 +43,7 @@ def test_a_plan_is_read_elsewhere_by_its_splits_alone(table, version):
     assert read(builder, data) == [("b",)]
 
 
-def test_a_reader_sees_splits_in_its_own_schema(table):
+def test_reader_sees_splits_in_its_own_schema(table):
     data = table.new_read_builder().plan().to_bytes()
     table.alter([RenameColumn(field_names=("s",), new_name="z")])
     assert open_table(table.path).new_read_builder().plan_from(data).arrow_schema.names == [
@@ -52,14 +52,14 @@ def test_a_reader_sees_splits_in_its_own_schema(table):
     ]
 
 
-def test_splits_may_come_in_pieces_and_in_several_versions(table):
+def test_splits_are_read_in_pieces_and_versions(table):
     splits = table.new_read_builder().plan().splits
     data = dump_split(splits[0], 3) + dump_split(splits[1], 8)
     assert load_splits(data)[1] == splits[1]
     assert len(read(table.new_read_builder(), data)) == 20
 
 
-def test_no_bytes_are_no_plan(table):
+def test_empty_bytes_are_no_plan(table):
     with refused(FormatError, "no bytes", kind="split-empty"):
         table.new_read_builder().plan_from(b"")
 
@@ -73,7 +73,7 @@ def test_splits_of_another_table_are_refused(catalog, table):
         table.new_read_builder().plan_from(data[:-1])
 
 
-def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
+def test_text_splits_are_for_this_engine_only(catalog, tmp_path):
     table = new_table(catalog, {"id": "INT", "s": "STRING"}, name="db.c")
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "1").write_text("1;x\n")
@@ -89,7 +89,7 @@ def test_text_files_leave_for_this_engine_alone(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("version", [2, 8, 9])
-def test_splits_of_a_fallback_branch_say_so(catalog, version):
+def test_fallback_branch_splits_are_marked(catalog, version):
     schema = Schema.of({"p": "INT", "id": "INT", "s": "STRING"}, partition_keys=["p"])
     table = new_table(catalog, schema, name="db.f")
     table.branches.create("b")
@@ -121,7 +121,7 @@ def test_splits_of_a_fallback_branch_say_so(catalog, version):
 
 
 @pytest.mark.parametrize("mode", ["delta", "diff"])
-def test_changes_leave_as_splits_with_their_kinds(table, mode):
+def test_changes_are_exported_as_splits_with_kinds(table, mode):
     builder = table.new_read_builder().between(1, 2, mode).with_row_kinds()
     plan = builder.plan()
     expected = builder.read(plan).read_all()
@@ -131,7 +131,7 @@ def test_changes_leave_as_splits_with_their_kinds(table, mode):
     assert found.num_rows == 10
 
 
-def test_a_changelog_without_kinds_stays_here(catalog):
+def test_changelog_without_kinds_is_not_exported(catalog):
     schema = Schema.of(
         {"id": "INT", "s": "STRING"},
         primary_keys=["id"],

@@ -25,7 +25,7 @@ def parse(text, database="db"):
 
 
 @pytest.mark.parametrize("name", ["t", "db.t", "paimon.db.t", "`db`.`t`", "db . t"])
-def test_names_mean_tables_of_the_catalog(name):
+def test_names_are_tables_of_catalog(name):
     assert parse(f"TRUNCATE TABLE {name}") == st.Truncate(table=T)
 
 
@@ -35,7 +35,7 @@ def test_names_of_other_catalogs_are_refused(name):
         parse(f"TRUNCATE TABLE {name}")
 
 
-def test_a_name_alone_needs_a_database():
+def test_name_alone_needs_database():
     with pytest.raises(InvalidInputError, match=r"write database\.table"):
         parse("TRUNCATE TABLE t", database=None)
 
@@ -101,7 +101,7 @@ def test_statements(text, statement):
     assert parse(text) == statement
 
 
-def test_a_table_as_flink_writes_it():
+def test_flink_create_table_is_parsed():
     flink = parse(
         "CREATE TABLE t (id INT, p STRING, PRIMARY KEY (id, p) NOT ENFORCED) COMMENT 'x'"
         " PARTITIONED BY (p) WITH ('bucket' = '2')"
@@ -137,7 +137,7 @@ def test_a_table_as_flink_writes_it():
         ("ALTER COLUMN a DROP NOT NULL", [sc.update_column_nullability("a", nullable=True)]),
     ],
 )  # fmt: skip
-def test_changes_of_a_schema(change, expected):
+def test_changes_of_schema(change, expected):
     assert parse(f"ALTER TABLE t {change}") == st.AlterTable(table=T, changes=tuple(expected))
 
 
@@ -161,7 +161,7 @@ def test_create_table():
     assert (schema.options, schema.comment, found.if_not_exists) == ({"bucket": "2"}, "all", True)
 
 
-def test_a_merge_keeps_its_whens_in_their_order():
+def test_merge_keeps_its_whens_in_their_order():
     found = parse(
         "MERGE INTO t USING db.s VERSION AS OF 1 AS s ON t.a = s.a"
         " WHEN MATCHED AND t.a = 5 THEN UPDATE SET b = CASE WHEN s.b > 1 THEN 1 END, t.c = s.c"
@@ -188,7 +188,7 @@ def test_a_merge_keeps_its_whens_in_their_order():
 
 
 @pytest.mark.parametrize("source", ["s", "db.s", "(SELECT 1 AS a) s", "(SELECT 1 AS a) AS s"])
-def test_the_source_of_a_merge_has_a_name(source):
+def test_source_of_merge_has_name(source):
     found = parse(f"MERGE INTO t USING {source} ON t.a = s.a WHEN MATCHED THEN DELETE")
     assert (found.source, found.source_alias) == (source, "s")
 
@@ -267,7 +267,7 @@ def test_segments_are_added_shown_and_deleted_by_statements(catalog, tmp_path):
     assert catalog.get_table("db.t").to_arrow().num_rows == 0
 
 
-def test_segments_that_are_over_are_shown_and_cleaned_by_statements(catalog, tmp_path):
+def test_statements_show_and_clean_deleted_segments(catalog, tmp_path):
     catalog.create_table("db.t", Schema.of({"value": "STRING"}))
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
@@ -289,7 +289,7 @@ def test_segments_that_are_over_are_shown_and_cleaned_by_statements(catalog, tmp
     assert (tmp_path / "a" / "1").read_text() == "x"
 
 
-def test_the_table_of_segments_has_their_options(catalog, tmp_path):
+def test_segments_table_has_options(catalog, tmp_path):
     table = catalog.create_table("db.t", Schema.of({"value": "STRING"}))
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1").write_text("a|b")
@@ -299,7 +299,7 @@ def test_the_table_of_segments_has_their_options(catalog, tmp_path):
     assert (row["row_count"], row["options"]) == (2, "lineSep=|")
 
 
-def test_statements_are_understood_in_their_variants():
+def test_statement_variants_are_parsed():
     shown = parse("SHOW SEGMENTS ON db.t")
     assert shown == segment_sql.ShowSegments(table=T)
     added = parse('ALTER TABLE t ADD SEGMENT OPTIONS("path"="/a", partition = \'d:int\')')
@@ -328,7 +328,7 @@ def test_statements_are_understood_in_their_variants():
         ("DELETE FROM TABLE db.t WHERE SEGMENT.STARTTIME BEFORE 'soon'", "instead of 'soon'"),
     ],
 )
-def test_other_statements_are_refused_where_they_differ(text, message):
+def test_unsupported_clauses_are_refused(text, message):
     with refused(InvalidInputError, message, kind="statement"):
         parse(text)
 
@@ -347,7 +347,7 @@ _SIX = (
 
 
 @given(st_.sampled_from(_SIX), st_.lists(st_.sampled_from(_PAIRS), min_size=6, max_size=6))
-def test_statements_are_pasted_with_the_quotes_that_documents_print(statement, pairs):
+def test_typographic_quotes_are_parsed(statement, pairs):
     parts = statement.split("'")
     printed = parts[0]
     for number, part in enumerate(parts[1:]):
@@ -358,7 +358,7 @@ def test_statements_are_pasted_with_the_quotes_that_documents_print(statement, p
     assert split_statements(f"{printed};\n{printed}") == [printed, printed]
 
 
-def test_printed_quotes_inside_a_text_are_its_own():
+def test_typographic_quotes_inside_text_are_kept():
     [text] = [word.text for word in words_of("'it’s “so” ‘'") if word.kind == "text"]
     assert text == "it’s “so” ‘"
 
@@ -372,7 +372,7 @@ _TEXTS = st_.lists(st_.sampled_from(_PIECES.split()), min_size=1, max_size=9).ma
 
 @given(_TEXTS, st_.sampled_from(["spark", "duckdb"]))
 @example("SELECT f('' => 1)", "duckdb")
-def test_a_text_that_is_no_query_is_refused_typed(text, dialect):
+def test_invalid_query_raises_typed_error(text, dialect):
     for parse in (partial(find_tables, dialect=dialect), parse_where, parse_expression):
         with suppress(InvalidInputError):
             parse(text)

@@ -43,7 +43,7 @@ def test_tables_are_joined_and_counted(catalog):
     assert twice.to_arrow().num_rows == 4
 
 
-def test_filters_and_columns_reach_the_scan(catalog):
+def test_filters_and_columns_reach_scan(catalog):
     table = catalog.get_table("db.orders")
     for entry in table.state.live_files():
         if table.state.partition_text(entry.partition) == {"day": "2024-01-02"}:
@@ -99,7 +99,7 @@ def test_faults_are_named(catalog, query, error, message):
 
 
 @pytest.mark.parametrize("source", ["read_text('{file}')", "'{file}'", "glob('{file}')"])
-def test_query_of_another_person_reads_no_files(catalog, tmp_path, source):
+def test_untrusted_query_reads_no_files(catalog, tmp_path, source):
     file = tmp_path / "secret.csv"
     file.write_text("a\n1\n")
     query = f"SELECT count(*) AS n FROM {source.format(file=file)}"
@@ -110,7 +110,7 @@ def test_query_of_another_person_reads_no_files(catalog, tmp_path, source):
     assert own.to_arrow().num_rows == 1
 
 
-def test_a_reader_that_is_left_early_reads_no_further(catalog):
+def test_closed_reader_reads_no_further(catalog):
     reader = catalog.sql("select * from db.orders").to_reader()
     assert reader.read_next_batch().num_rows > 0
     reader.close()

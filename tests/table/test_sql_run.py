@@ -86,7 +86,7 @@ def test_existing_objects_are_shown(catalog):
     assert show(catalog, "DESCRIBE db.w") == [("a", "int", None)]
 
 
-def test_shown_statement_creates_the_same(catalog):
+def test_shown_statement_creates_same(catalog):
     ((text,),) = show(catalog, "SHOW CREATE TABLE db.t")
     before = catalog.get_table("db.t").schema
     catalog.execute("DROP TABLE db.t")
@@ -102,7 +102,7 @@ def test_shown_statement_creates_the_same(catalog):
     assert catalog.get_table("db.like_t").schema.options["bucket"] == "3"
 
 
-def test_databases_come_and_go(new_catalog):
+def test_databases_are_created_and_dropped(new_catalog):
     new_catalog.execute("CREATE DATABASE IF NOT EXISTS d2")
     new_catalog.execute("CREATE DATABASE IF NOT EXISTS d2")
     new_catalog.execute("CREATE TABLE d2.t (a INT)")
@@ -132,7 +132,7 @@ def test_tags_branches_and_rollbacks(catalog):
     assert show(catalog, "SHOW TAGS db.t") == [("one",)]
 
 
-def test_tables_are_kept_up(catalog):
+def test_tables_are_maintained(catalog):
     write(catalog, [(4, 40, "b")])
     no_column = "CALL sys.compact(table => 'db.t', where => '\"p\" = \"b\"')"
     with pytest.raises(InvalidInputError, match="'p' = 'b'"):
@@ -190,7 +190,7 @@ def test_refused_statement_changes_nothing(catalog, statement, error, message):
     assert catalog.list_tables("db") == ["t"]
 
 
-def test_a_dry_run_of_a_cleaning_deletes_nothing_and_asks_nothing():
+def test_cleaning_dry_run_deletes_and_asks_nothing():
     def loss(arguments):
         return loss_of(parse_sql(f"CALL sys.remove_orphan_files({arguments})", Names()))
 

@@ -47,7 +47,7 @@ def table(catalog):
     return made
 
 
-def test_there_are_all_of_paimon_and_one_of_our_own():
+def test_system_tables_are_those_of_paimon_and_one_more():
     assert set(SYSTEM_TABLES) == {*OF_PAIMON, "segments"}
 
 
@@ -93,7 +93,7 @@ def test_sums_by_partition_and_bucket(table):
     )  # fmt: skip
 
 
-def test_a_blank_partition_is_shown_as_null_is_and_a_time_as_a_time(catalog):
+def test_blank_and_time_partitions_are_shown(catalog):
     schema = Schema.of({"p": "STRING", "t": "TIME(0)", "v": "INT"}, partition_keys=["p", "t"])
     made = catalog.create_table("db.blank", schema)
     values = {"p": ["", "x"], "t": pa.array([3_600_000] * 2, pa.time32("ms")), "v": [1, 2]}
@@ -116,7 +116,7 @@ def test_partitions_are_shown_as_casts_write_them(catalog):
     ]  # fmt: skip
 
 
-def test_time_travel_counts_for_system_tables_too(catalog, table):
+def test_system_tables_obey_time_travel(catalog, table):
     assert len(rows(table.copy({"scan.snapshot-id": "1"}), "files")) == 2
     system = catalog.get_system_table("db.t$partitions", options={"scan.snapshot-id": "1"})
     assert [row["record_count"] for row in system.to_arrow().to_pylist()] == [1, 1]
@@ -154,7 +154,7 @@ def test_schemas_options_and_functions(table):
     assert [row["commit_kind"] for row in rows(table, "snapshots")] == ["APPEND", "APPEND"]
 
 
-def test_statistics_are_those_the_snapshot_names(table):
+def test_statistics_belong_to_snapshot(table):
     path = f"{table.path}/snapshot/snapshot-2"
     data = LocalFileIO().read_bytes(path)
     LocalFileIO().replace(path, data[:-1] + b',"statistics":"stat-1"}')
@@ -185,7 +185,7 @@ def test_row_ids_need_row_tracking(table):
         table.system_table("row_tracking").to_arrow()
 
 
-def test_unknown_names_are_answered_with_those_there_are(catalog, table):
+def test_unknown_name_lists_existing_ones(catalog, table):
     with pytest.raises(NotFoundError, match="no system table 'file'; there are snapshots, "):
         table.system_table("file")
     with pytest.raises(NotFoundError, match=r"'db.x' does not exist"):
@@ -287,7 +287,7 @@ def test_options_of_all_tables_without_their_secrets(databases, warehouse):
         assert "abc" not in str(own.to_pylist())
 
 
-def test_options_of_the_catalog_without_their_secrets(warehouse):
+def test_options_of_catalog_without_their_secrets(warehouse):
     given = {
         "lock.enabled": "false",
         "lock.type": "jdbc",
@@ -311,7 +311,7 @@ def test_options_of_the_catalog_without_their_secrets(warehouse):
 
 
 @pytest.mark.parametrize("damaged", ["schema/schema-0", "snapshot/snapshot-2"])
-def test_a_broken_table_hides_no_other(databases, warehouse, caplog, damaged):
+def test_broken_table_hides_no_other(databases, warehouse, caplog, damaged):
     (Path(warehouse) / "a.db" / "days" / damaged).write_bytes(b"{")
     with caplog.at_level(logging.WARNING):
         found = {row["table_name"]: row for row in list_rows(databases, "tables")}
@@ -323,7 +323,7 @@ def test_a_broken_table_hides_no_other(databases, warehouse, caplog, damaged):
     assert names >= {"empty", "files", "plain"}
 
 
-def test_more_tables_than_are_opened_in_one_step(databases):
+def test_many_tables_are_opened_in_steps(databases):
     for number in range(70):
         databases.create_table(f"empty.t{number:02}", Schema.of({"id": "BIGINT"}))
     found = [row["table_name"] for row in list_rows(databases, "tables")]
@@ -358,7 +358,7 @@ def test_database_of_system_tables_takes_no_tables(databases):
             call()
 
 
-def test_the_command_line_reads_them_by_name(databases, warehouse, tmp_path):
+def test_command_line_reads_them_by_name(databases, warehouse, tmp_path):
     out = tmp_path / "tables.json"
     arguments = ["--warehouse", warehouse, "read", "sys.tables", "--out", str(out)]
     result = CliRunner().invoke(main, arguments)

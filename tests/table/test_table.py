@@ -37,7 +37,7 @@ def keyed_table(catalog, name="db.users", buckets=2, **options):
     )
 
 
-def test_appended_rows_come_back_in_order_over_commits(catalog):
+def test_appended_rows_keep_order_over_commits(catalog):
     table = append_table(catalog)
     first = write(table, {"id": [3, 1], "dt": ["a", "b"], "v": [0.5, None]})
     second = write(table, {"v": [1.5], "dt": ["c"], "id": [2]})
@@ -49,14 +49,14 @@ def test_appended_rows_come_back_in_order_over_commits(catalog):
     assert second.snapshot.delta_record_count == 1
 
 
-def test_upserts_keep_the_newest_row_of_each_key(catalog):
+def test_upserts_keep_newest_row_of_each_key(catalog):
     table = keyed_table(catalog)
     write(table, {"id": [1, 2, 2], "dt": ["x", "x", "x"], "name": ["a", "b", "c"]})
     write(table, {"id": [2, 1], "dt": ["x", "y"], "name": ["d", "e"]})
     assert read(table) == [(1, "x", "a"), (1, "y", "e"), (2, "x", "d")]
 
 
-def test_a_filter_returns_just_the_rows_that_pass(catalog):
+def test_filter_returns_passing_rows(catalog):
     table = keyed_table(catalog)
     write(table, {"id": range(100), "dt": ["x", "y"] * 50, "name": [f"n{i}" for i in range(100)]})
     write(table, {"id": [10], "dt": ["x"], "name": ["new"]})
@@ -66,7 +66,7 @@ def test_a_filter_returns_just_the_rows_that_pass(catalog):
     assert read(table, ["id"], where="dt = 'z'") == []
 
 
-def test_one_column_may_be_named_without_a_list(catalog):
+def test_one_column_may_be_named_without_list(catalog):
     table = append_table(catalog)
     write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
     assert table.to_arrow("dt").to_pylist() == [{"dt": "a"}]
@@ -74,7 +74,7 @@ def test_one_column_may_be_named_without_a_list(catalog):
         table.scan("id > 0").to_arrow()
 
 
-def test_a_point_read_opens_one_file_of_many(catalog):
+def test_point_read_opens_one_file_of_many(catalog):
     table = keyed_table(catalog, buckets=4)
     ids = list(range(1000))
     write(table, {"id": ids, "dt": [f"d{i % 5}" for i in ids], "name": ["n"] * 1000})
@@ -84,13 +84,13 @@ def test_a_point_read_opens_one_file_of_many(catalog):
     assert sum(len(split.data_files) for split in point.splits) == 1
 
 
-def test_an_empty_table_reads_as_no_rows_of_its_schema(catalog):
+def test_empty_table_reads_as_no_rows_of_its_schema(catalog):
     read = append_table(catalog).to_arrow(["v", "id"])
     assert read.num_rows == 0
     assert read.schema.names == ["v", "id"]
 
 
-def test_writing_nothing_commits_nothing_unless_asked(catalog):
+def test_empty_write_commits_only_on_request(catalog):
     table = append_table(catalog)
     empty = arrow(table.schema)
     assert table.new_write_builder().write(empty).snapshot is None
@@ -129,7 +129,7 @@ def test_rows_that_do_not_fit_leave_no_file(catalog, rows, message):
     assert not list(Path(table.path).rglob("*.parquet"))
 
 
-def test_rows_are_arrows_and_written_here_by_default(catalog):
+def test_rows_are_arrow_and_executor_is_embedded_by_default(catalog):
     table = append_table(catalog)
     rows = pa.table({"id": [1], "dt": ["x"], "v": [1.0]})
     table.new_write_builder().write(rows)
@@ -143,7 +143,7 @@ def test_rows_are_arrows_and_written_here_by_default(catalog):
     assert len(table.snapshots()) == 3
 
 
-def test_creating_a_table_twice_is_refused_unless_asked(catalog):
+def test_repeated_creation_is_refused_unless_allowed(catalog):
     append_table(catalog)
     with pytest.raises(AlreadyExistsError, match=r"db\.events"):
         append_table(catalog)
@@ -152,14 +152,14 @@ def test_creating_a_table_twice_is_refused_unless_asked(catalog):
     assert same.schema.field_names == ("id", "dt", "v")
 
 
-def test_a_missing_table_is_named(catalog, tmp_path):
+def test_missing_table_is_named(catalog, tmp_path):
     with pytest.raises(NotFoundError, match=r"db\.nothing"):
         catalog.get_table("db.nothing")
     with pytest.raises(NotFoundError, match="schema"):
         open_table(str(tmp_path))
 
 
-def test_a_renamed_table_keeps_its_rows(catalog):
+def test_renamed_table_keeps_its_rows(catalog):
     write(append_table(catalog), {"id": [1], "dt": ["a"], "v": [1.0]})
     catalog.rename_table("db.events", "db.renamed")
     assert catalog.list_tables("db") == ["renamed"]
@@ -168,7 +168,7 @@ def test_a_renamed_table_keeps_its_rows(catalog):
     assert catalog.list_tables("db") == []
 
 
-def test_a_bare_directory_is_a_table_too(catalog):
+def test_table_directory_is_opened_without_catalog(catalog):
     table = append_table(catalog)
     write(table, {"id": [1], "dt": ["a"], "v": [1.0]})
     bare = open_table(table.path)
@@ -203,7 +203,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_values_of_every_type_come_back_as_they_went_in(catalog, keyed):
+def test_values_of_every_type_round_trip(catalog, keyed):
     columns = {"k": "INT", **{name: type_text for name, (type_text, _) in TYPES.items()}}
     schema = Schema.of(
         columns, primary_keys=["k"] if keyed else [], options={"bucket": "1"} if keyed else {}
@@ -285,7 +285,7 @@ def test_any_partition_value_is_restored(catalog, value):
     assert all(path.startswith(table.path + "/dt=") for path in files)
 
 
-def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):
+def test_splits_are_read_in_order_and_closed_early(catalog):
     table = append_table(catalog, partition_keys=["dt"])
     write(table, {"id": range(40), "dt": [f"d{i}" for i in range(40)], "v": [1.0] * 40})
     reader = table.new_read_builder().with_columns(["id"]).to_reader(EmbeddedExecutor(threads=3))
@@ -296,7 +296,7 @@ def test_many_splits_are_read_in_order_and_closing_early_is_fine(catalog):
 
 
 @pytest.mark.parametrize("type_text", ["FLOAT", "DOUBLE"])
-def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
+def test_signed_zeros_and_nan_are_distinct_keys(catalog, type_text):
     table = new_table(
         catalog,
         {"f": type_text, "k": "INT", "v": "INT"},
@@ -316,7 +316,7 @@ def test_zeros_of_both_signs_and_nan_are_keys_of_their_own(catalog, type_text):
     assert {row["v"] for row in found} == {2}
 
 
-def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
+def test_filter_on_seconds_finds_row_group_of_one_value(catalog):
     table = new_table(catalog, {"at": "TIMESTAMP(0)"}, name="db.seconds")
     time = dt.datetime(2024, 1, 1)
     write(table, {"at": pa.array([time], pa.timestamp("s"))})
@@ -325,7 +325,7 @@ def test_a_filter_on_seconds_finds_a_row_group_of_one_value(catalog):
 
 
 @pytest.mark.parametrize("scheme", ["FILE:", "FILE://", "File:"])
-def test_a_local_path_may_spell_its_scheme_in_any_case(tmp_path, scheme):
+def test_local_scheme_has_any_letter_case(tmp_path, scheme):
     table = append_table(new_catalog_in(f"{scheme}{tmp_path}/w"))
     write(table, {"id": [1], "dt": ["a"], "v": [0.5]})
     (tmp_path / "others").mkdir()
@@ -344,7 +344,7 @@ def rows(table):
     return sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"])
 
 
-def test_a_table_without_a_key_from_an_arrow_schema(catalog):
+def test_append_table_from_arrow_schema(catalog):
     table = new_table(catalog, PEOPLE.schema, name="db.people")
     table.append(PEOPLE)
     assert table.count() == 3
@@ -362,7 +362,7 @@ def test_a_table_without_a_key_from_an_arrow_schema(catalog):
     assert table.history().column("snapshot_id").to_pylist() == [1, 2, 3, 4]
 
 
-def test_a_table_with_a_key(catalog):
+def test_keyed_table_from_arrow_schema(catalog):
     schema = Schema.of(PEOPLE.schema, primary_keys="id", options={"bucket": 1})
     table = new_table(catalog, schema, name="db.people")
     table.upsert(PEOPLE)
@@ -374,14 +374,14 @@ def test_a_table_with_a_key(catalog):
         table.append(PEOPLE)
 
 
-def test_rows_are_the_same_by_a_key_or_by_named_columns(catalog):
+def test_rows_are_same_by_key_or_by_named_columns(catalog):
     table = new_table(catalog, {"id": "BIGINT", "name": "STRING"}, name="db.people")
     with pytest.raises(InvalidInputError, match=r"on=\['id'\]"):
         table.upsert(PEOPLE)
     assert table.latest_snapshot() is None
 
 
-def test_refresh_loads_the_newest_schema_into_the_table(catalog):
+def test_refresh_loads_newest_schema_into_table(catalog):
     table = new_table(catalog, PEOPLE.schema, name="db.people")
     catalog.load_table("db.people").alter([add_column("age", "INT")])
     assert table.schema.field_names == ("id", "name")
@@ -395,7 +395,7 @@ def test_invalid_schema_is_refused(catalog, columns):
         catalog.create_table("db.people", columns)
 
 
-def test_internals_of_the_library_are_no_attributes_of_a_table(catalog):
+def test_library_internals_are_no_table_attributes(catalog):
     table = new_table(catalog, PEOPLE.schema, name="db.people")
     assert {"to_arrow", "append", "tags", "history"} <= set(dir(table))
     internals = {"pointed_ledger", "shape", "file_io", "reopened", "create_tag", "live_files"}

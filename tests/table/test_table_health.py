@@ -37,14 +37,14 @@ def table_with_rows(catalog, pieces, options=None, *, keyed=True, name="t"):
     return compacting.fill_table(catalog, name, options, **shape)
 
 
-def test_a_table_without_snapshot_needs_nothing(catalog):
+def test_empty_table_needs_no_maintenance(catalog):
     health = table_health(table_with_rows(catalog, 0).state.store)
     assert (health.score, health.reason, health.file_count) == (100, None, 0)
     assert (health.newest_snapshot_ms, health.snapshot_count) == (None, 0)
 
 
 @pytest.mark.parametrize(("pieces", "score"), [(1, 90), (4, 60), (5, 50), (10, 25)])
-def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
+def test_score_falls_with_runs_of_bucket(catalog, pieces, score):
     health = table_health(table_with_rows(catalog, pieces).state.store)
     assert health.score == score
     expected = f"{pieces} runs on level 0 of a bucket" if score <= DUE_SCORE else None
@@ -52,7 +52,7 @@ def test_the_score_falls_with_the_runs_of_a_bucket(catalog, pieces, score):
     assert (health.most_runs, health.level_0_files) == (pieces, pieces)
 
 
-def test_a_compaction_heals(catalog):
+def test_compaction_restores_health(catalog):
     table = table_with_rows(catalog, 6)
     before = table_health(table.state.store)
     compact(table, "full")
@@ -74,7 +74,7 @@ def test_every_reason_is_named(catalog):
     assert table_health(table.state.store, lax).reason is None
 
 
-def test_snapshots_that_should_have_expired_are_due(catalog):
+def test_due_snapshots_are_reported(catalog):
     table = table_with_rows(catalog, 12, {"snapshot.time-retained": "1 h"}, keyed=False)
     limits = HealthLimits(debt=FileDebt(small_files=None))
     store = table._store
@@ -96,7 +96,7 @@ def test_lagging_consumer_is_reported(catalog):
     assert health.reason == "a consumer is 3 snapshots behind"
 
 
-def test_orphans_are_looked_for_if_they_are_limited(catalog):
+def test_orphans_are_counted_only_with_limit(catalog):
     table = table_with_rows(catalog, 1)
     orphan = Path(table.path) / "bucket-0" / ORPHAN
     orphan.write_bytes(b"x" * 2000)
@@ -110,7 +110,7 @@ def test_orphans_are_looked_for_if_they_are_limited(catalog):
     assert table_health(table.state.store, limits).orphan_bytes == 0
 
 
-def test_a_catalog_shows_all_its_tables(catalog):
+def test_catalog_shows_all_its_tables(catalog):
     table_with_rows(catalog, 5, name="due")
     table_with_rows(catalog, 1, name="fine")
     rows = catalog.get_system_table("sys.table_health").to_arrow().to_pylist()
@@ -118,7 +118,7 @@ def test_a_catalog_shows_all_its_tables(catalog):
     assert shown == {"due": (50, "5 runs on level 0 of a bucket"), "fine": (90, None)}
 
 
-def test_patterns_choose_tables_and_a_wrong_name_is_an_error(catalog):
+def test_patterns_select_tables_and_unknown_name_is_refused(catalog):
     for name in ("a", "b"):
         table_with_rows(catalog, 1, name=name)
     assert catalog.health("db.a")["table_name"].to_pylist() == ["a"]
@@ -127,7 +127,7 @@ def test_patterns_choose_tables_and_a_wrong_name_is_an_error(catalog):
         catalog.health("db.*", "db.c")
 
 
-def test_a_table_that_cannot_be_read_hides_no_other(catalog, caplog):
+def test_unreadable_table_hides_no_other(catalog, caplog):
     table_with_rows(catalog, 1, name="fine")
     broken = table_with_rows(catalog, 1, name="broken")
     (Path(broken.path) / "snapshot" / "snapshot-1").write_text("{")
@@ -136,7 +136,7 @@ def test_a_table_that_cannot_be_read_hides_no_other(catalog, caplog):
     assert "db.broken" in caplog.text
 
 
-def test_a_history_is_a_table(catalog):
+def test_health_history_is_table(catalog):
     table_with_rows(catalog, 5, name="due")
     for _ in range(2):
         history = catalog.record_health("db.history", catalog.health("db.due"))
@@ -155,12 +155,12 @@ def table_with_deletes(catalog, pieces, options=None, *, keyed=True, **settings)
     return table
 
 
-def test_a_table_without_snapshot_has_no_shape(catalog):
+def test_empty_table_has_no_shape(catalog):
     shape = table_with_deletes(catalog, 0).state.shape()
     assert (shape.buckets, shape.total_bytes, shape.read_amplification) == ((), 0, 1.0)
 
 
-def test_each_run_of_a_bucket_counts(catalog):
+def test_each_run_of_bucket_counts(catalog):
     table = table_with_deletes(catalog, 4, {"rowkind.field": "kind"})
     shape = table.state.shape()
     assert (shape.level_0_runs, shape.most_runs, shape.read_amplification) == (4, 4, 4.0)
@@ -173,7 +173,7 @@ def test_each_run_of_a_bucket_counts(catalog):
     assert table.state.shape(table.snapshot(4)) == shape
 
 
-def test_files_without_key_count_against_as_many_as_they_fill(catalog):
+def test_append_files_are_compared_with_filled_files(catalog):
     table = table_with_deletes(catalog, 6, keyed=False)
     shape = table.state.shape()
     assert (shape.small_files, shape.level_0_runs, shape.read_amplification) == (6, 0, 6.0)

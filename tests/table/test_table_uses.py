@@ -48,7 +48,7 @@ def number_tables(text, dialect="spark", quote="`"):
         ("VALUES (1, 'db.t')", [], "VALUES (1, 'db.t')"),
     ],
 )  # fmt: skip
-def test_tables_are_replaced_and_the_rest_stays(text, names, replaced):
+def test_only_table_names_are_replaced(text, names, replaced):
     assert number_tables(text) == (names, replaced)
 
 

@@ -32,7 +32,7 @@ def _double(table):
 
 
 @pytest.mark.parametrize("way_out", ["other name", "removed"])
-def test_folder_that_holds_a_file_is_taken_once_it_is_removed_or_another(catalog, way_out):
+def test_occupied_folder_is_usable_once_emptied_or_changed(catalog, way_out):
     path = Path(catalog.create_table("db.first", Schema.of({"k": "INT"})).path).parent / "t"
     path.mkdir()
     (path / "notes.txt").write_text("foreign")
@@ -50,7 +50,7 @@ def test_folder_that_holds_a_file_is_taken_once_it_is_removed_or_another(catalog
 @pytest.mark.parametrize(
     "changed", ["file.format", "changelog-file.format", "file.format.per.level"]
 )
-def test_types_that_a_format_lacks_are_written_as_parquet(catalog, changed):
+def test_types_that_format_lacks_are_written_as_parquet(catalog, changed):
     options = {
         "bucket": "1",
         "changelog-producer": "input",
@@ -65,7 +65,7 @@ def test_types_that_a_format_lacks_are_written_as_parquet(catalog, changed):
     assert read(table) == [(1, None)]
 
 
-def test_columns_of_a_keyed_table_are_written_with_its_key_by_partial_updates(catalog):
+def test_partial_update_writes_columns_with_key(catalog):
     keyed = catalog.create_table("db.k", Schema.of(_COLUMNS, primary_keys=["k"]))
     write(keyed, (1, 5, None))
     kind = "unsupported-keyed-columns"
@@ -79,7 +79,7 @@ def test_columns_of_a_keyed_table_are_written_with_its_key_by_partial_updates(ca
     assert read(table) == [(1, 5, 10)]
 
 
-def test_columns_are_written_alone_where_the_table_was_created_for_it(catalog):
+def test_data_evolution_table_writes_single_columns(catalog):
     plain = catalog.create_table("db.p", Schema.of(_COLUMNS))
     write(plain, (1, 5, None))
     with refused(UnsupportedFeatureError, "Create it with", kind="unsupported-column-files"):
@@ -89,7 +89,7 @@ def test_columns_are_written_alone_where_the_table_was_created_for_it(catalog):
     assert _double(table) == [(1, 10)]
 
 
-def test_rows_without_ids_are_changed_once_they_have_some(tmp_path):
+def test_rows_change_after_ids_are_enabled(tmp_path):
     table = new_table(tmp_path, _COLUMNS, (1, 5, None))
     schemas = Path(table.path) / "schema"
     schema = json.loads((schemas / "schema-0").read_text())
@@ -106,7 +106,7 @@ def test_rows_without_ids_are_changed_once_they_have_some(tmp_path):
     assert _double(table) == [(1, 12)]
 
 
-def test_number_beyond_its_column_is_written_once_the_column_holds_it(catalog):
+def test_number_is_written_after_column_is_widened(catalog):
     table = catalog.create_table("db.t", Schema.of({"n": "INT"}))
     rows = pa.table({"n": [2**40]})
     with refused(InvalidInputError, "Correct it, or alter the column", kind="input-value"):
@@ -117,7 +117,7 @@ def test_number_beyond_its_column_is_written_once_the_column_holds_it(catalog):
 
 
 @pytest.mark.parametrize("columns", [{"a": pa.int32()}, {"a": pa.int64(), "b": pa.string()}])
-def test_segment_of_other_columns_is_taken_once_the_table_has_them(catalog, tmp_path, columns):
+def test_segment_is_added_after_its_columns(catalog, tmp_path, columns):
     rows = pa.table({name: pa.nulls(1, kind) for name, kind in columns.items()})
     foreign.write(tmp_path / "in" / "1.parquet", rows)
     table = catalog.create_table("db.t", Schema.of({"a": "INT", "b": "STRING"}))
@@ -141,7 +141,7 @@ def test_consumers_columns_and_types_are_refused_with_their_kinds(catalog):
         table.alter([add_column("m", "STRNG")])
 
 
-def test_catalog_of_another_kind_is_opened_as_a_warehouse(catalog, tmp_path):
+def test_catalog_of_another_kind_is_opened_as_warehouse(catalog, tmp_path):
     options = {"metastore": "glue"}
     with refused(UnsupportedFeatureError, "'metastore' = filesystem", kind="unsupported-metastore"):
         open_catalog(str(tmp_path), options)

@@ -44,7 +44,7 @@ def _refusal(take, *arguments):
 
 
 @pytest.mark.parametrize("kind", _TYPES)
-def test_a_text_column_takes_texts_that_a_typed_one_refuses(catalog, tmp_path, kind):
+def test_text_column_accepts_texts_refused_by_typed_one(catalog, tmp_path, kind):
     typed = catalog.create_table("db.typed", Schema.of({"a": kind, "i": "INT"}))
     refusals = 0
     for number, (text, form) in enumerate(product(_TEXTS, ("csv", "quoted", "bare"))):
@@ -67,7 +67,7 @@ def test_a_text_column_takes_texts_that_a_typed_one_refuses(catalog, tmp_path, k
     assert refusals >= 10
 
 
-def test_nan_and_infinities_are_no_decimals_and_each_way_out_is_taken(catalog):
+def test_nan_and_infinities_are_refused_with_ways_out(catalog):
     rows = pa.table({"d": [1.5, math.nan, math.inf]})
     table = catalog.create_table("db.t", Schema.of({"d": "DECIMAL(10, 2)"}))
     with refused(InvalidInputError, "NaN and infinities as null, or declare it", kind="input-type"):
@@ -80,7 +80,7 @@ def test_nan_and_infinities_are_no_decimals_and_each_way_out_is_taken(catalog):
     assert str(doubles.to_arrow()["d"].to_pylist()) == "[1.5, nan, inf]"
 
 
-def test_a_bad_value_of_a_csv_is_named_with_its_column_and_line(catalog, tmp_path, invoke):
+def test_bad_value_of_csv_is_named_with_its_column_and_line(catalog, tmp_path, invoke):
     table = catalog.create_table("db.t", Schema.of({"i": "INT", "a": "DOUBLE"}))
     folder = tmp_path / "csv"
     folder.mkdir()

@@ -15,7 +15,7 @@ from tests.testkit.tables import new_catalog_in, new_table, read, write
 
 
 @pytest.mark.parametrize("bucket", ["1", "4", "-1"])
-def test_a_key_in_another_order_than_the_columns(catalog, bucket):
+def test_key_in_other_order_than_columns(catalog, bucket):
     """apache/paimon 9800: rows were doubled."""
     columns, options = {"a": "STRING", "v": "INT", "b": "INT"}, {"bucket": bucket}
     table = new_table(catalog, columns, primary_keys=["b", "a"], options=options)
@@ -31,7 +31,7 @@ def test_a_key_in_another_order_than_the_columns(catalog, bucket):
     assert read(table) == sorted((a, v, b) for (a, b), v in expected.items())
 
 
-def test_an_upsert_after_a_column_was_added(catalog):
+def test_upsert_after_column_was_added(catalog):
     """apache/iceberg-python 3105: rows that had been written before the column failed."""
     table = new_table(catalog, {"k": "INT", "v": "INT"}, (1, 1), (2, 2), primary_keys="k")
     table = table.alter([add_column("note", string())])
@@ -39,7 +39,7 @@ def test_an_upsert_after_a_column_was_added(catalog):
     assert read(table) == [(1, 1, None), (2, 20, "two"), (3, 30, None)]
 
 
-def test_a_late_row_does_not_become_the_old_row_of_a_lookup_changelog(catalog):
+def test_late_row_is_not_old_row_of_lookup_changelog(catalog):
     """apache/paimon 7220: -U showed a row that a newer one had replaced."""
     options = {"bucket": "1", "changelog-producer": "lookup", "sequence.field": "at"}
     columns = {"k": "INT", "at": "INT", "v": "STRING"}
@@ -63,7 +63,7 @@ def test_a_late_row_does_not_become_the_old_row_of_a_lookup_changelog(catalog):
     assert rows[-1]["v"] == "after"
 
 
-def test_writers_on_an_object_store_lose_no_commit():
+def test_writers_on_object_store_lose_no_commit():
     """apache/paimon 9714: of commits at one time on an object store the last one stayed."""
     with s3_server() as options:
         root = f"s3://{BUCKET}/{uuid4()}"

@@ -52,7 +52,7 @@ from tests.testkit.tables import new_table, table_schema
         ),
     ],
 )
-def test_a_filter_is_read_as_sql_means_it(text, expected):
+def test_filter_has_sql_semantics(text, expected):
     assert parse_where(text) == expected
 
 
@@ -75,7 +75,7 @@ def test_like_is_for_texts():
 
 
 @pytest.mark.parametrize("literal", ["0.00000000005", "1e30", f"0.{'1' * 38}", f"-{'9' * 28}.5"])
-def test_a_decimal_is_compared_with_one_of_more_digits_on_either_side(new_catalog, literal):
+def test_decimals_of_different_scale_compare(new_catalog, literal):
     table = new_table(new_catalog, {"d": "DECIMAL(38, 10)"})
     low, high = Decimal("-1E-10"), Decimal(f"{'9' * 28}.5")
     table.append(pa.table({"d": pa.array([low, high, None], pa.decimal128(38, 10))}))
@@ -84,7 +84,7 @@ def test_a_decimal_is_compared_with_one_of_more_digits_on_either_side(new_catalo
         assert table.to_arrow(where=f"d {op} {literal}")["d"].to_pylist() == expected
 
 
-def test_a_time_is_not_cut_to_milliseconds():
+def test_time_is_not_cut_to_milliseconds():
     schema = table_schema({"t": "TIME(3)"})
     with pytest.raises(InvalidInputError, match=r"'00:00:00\.0005' is not a value of that type"):
         bind(parse_where("t < '00:00:00.0005'"), schema)
@@ -92,7 +92,7 @@ def test_a_time_is_not_cut_to_milliseconds():
 
 
 @pytest.mark.parametrize("text", ["f = 0.1", "f <= 0.1", "f >= 0.1", "f in (0.1)"])
-def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text):
+def test_float_column_equals_written_literal(new_catalog, text):
     table = new_table(new_catalog, {"f": "FLOAT"}, pa.table({"f": pa.array([0.1], pa.float32())}))
     assert table.to_arrow(where=text).num_rows == 1
 
@@ -107,7 +107,7 @@ def test_a_float_column_holds_the_literal_it_was_written_with(new_catalog, text)
         *((f"{word} = 1", word) for word in ("order", "group", "date", "user", "left", "index")),
     ],
 )
-def test_columns_that_are_called_like_words_of_sql_are_found(text, name):
+def test_columns_named_as_sql_words_are_found(text, name):
     assert parse_where(text) == Comparison(name, CompareOp.EQ, 1)
 
 
@@ -121,7 +121,7 @@ def test_columns_that_are_called_like_words_of_sql_are_found(text, name):
         ("current_date = 1", "current_date"),
     ],
 )
-def test_a_word_that_sql_needs_is_named_with_the_way_to_write_it(text, word):
+def test_reserved_word_is_named_with_its_quoting(text, word):
     with pytest.raises(InvalidInputError, match=rf"If '{word}' is a column, write `{word}`"):
         parse_where(text)
     assert word in fields_of(parse_where(text.replace(word, f"`{word}`")))
@@ -136,13 +136,13 @@ def test_a_word_that_sql_needs_is_named_with_the_way_to_write_it(text, word):
         "a = " + "- " * 2_000 + "1",
     ],
 )
-def test_a_filter_that_nests_too_deep_is_refused(text):
+def test_too_deep_filter_is_refused(text):
     with pytest.raises(InvalidInputError, match="nested") as found:
         parse_where(text)
     assert len(found.value.message) < 500
 
 
-def test_depth_is_counted_from_the_callers_frame():
+def test_depth_is_counted_from_callers_frame():
     def deeper(frames):
         return parse_where("(" * 30 + "a = 1" + ")" * 30) if not frames else deeper(frames - 1)
 
@@ -150,7 +150,7 @@ def test_depth_is_counted_from_the_callers_frame():
         deeper(sys.getrecursionlimit() - 200)
 
 
-def test_a_wide_filter_is_flat_and_reads(new_catalog):
+def test_wide_filter_is_flat(new_catalog):
     table = new_table(new_catalog, {"a": "INT"}, pa.table({"a": pa.array([3, 6_000], pa.int32())}))
     either = " or ".join(f"a = {number}" for number in range(2_000))
     every = " and ".join(f"a <> {number}" for number in range(2_000))
@@ -165,7 +165,7 @@ def test_twenty_thousand_alternatives_are_parsed():
     assert len(found.children) == 20_000
 
 
-def test_filters_that_are_joined_one_by_one_stay_flat(new_catalog):
+def test_stepwise_joined_filters_stay_flat(new_catalog):
     table = new_table(new_catalog, {"a": "INT"})
     found = Comparison("a", CompareOp.EQ, 0)
     for number in range(1, 2_000):
@@ -173,7 +173,7 @@ def test_filters_that_are_joined_one_by_one_stay_flat(new_catalog):
     assert bind(found, table.schema) == found
 
 
-def test_a_deep_predicate_is_refused_where_it_is_bound():
+def test_deep_predicate_is_refused_on_binding():
     schema = table_schema({"a": "INT"})
     found = Comparison("a", CompareOp.EQ, 0)
     for _ in range(5_000):
@@ -183,7 +183,7 @@ def test_a_deep_predicate_is_refused_where_it_is_bound():
 
 
 @pytest.mark.parametrize("given", [pc.field("id") + 1 == 2, ("id", "=", 1), 1, [("id", "=", 1)]])
-def test_a_filter_of_another_library_is_refused_with_the_way_to_write_it(new_catalog, given):
+def test_filter_of_other_library_is_refused_with_way_out(new_catalog, given):
     table = new_table(new_catalog, {"id": "INT"})
     for take in (
         table.new_read_builder().with_filter,
@@ -196,14 +196,14 @@ def test_a_filter_of_another_library_is_refused_with_the_way_to_write_it(new_cat
         table.to_arrow(where=And((IsNull("id"), given)))
 
 
-def test_a_long_expression_is_refused_before_it_is_too_deep():
+def test_long_expression_is_refused():
     with pytest.raises(InvalidInputError, match="nested"):
         parse_expression(" + ".join(["a"] * 500))
     assert parse_expression(" + ".join(["a"] * 60))
 
 
 @pytest.mark.parametrize("text", ["select = 1", "from > 2 AND id = 1"])
-def test_column_named_by_a_word_of_sql_needs_quotes(text):
+def test_column_named_by_word_of_sql_needs_quotes(text):
     with pytest.raises(InvalidInputError, match=r"If '\w+' is a column, write `\w+`"):
         parse_where(text)
     quoted = parse_where("`select` = 1 AND `a b` > 2")
@@ -212,7 +212,7 @@ def test_column_named_by_a_word_of_sql_needs_quotes(text):
     )
 
 
-def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
+def test_patterns_and_current_date_filter_rows(catalog):
     table = new_table(catalog, {"s": "STRING", "d": "DATE", "t": "TIMESTAMP_LTZ(3)"})
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     instants = [now - dt.timedelta(days=days) for days in (0, 3, 9)]
@@ -239,7 +239,7 @@ def test_patterns_and_days_of_now_pass_the_rows_they_mean(catalog):
     ("where", "expected"),
     [("d = -0.0", [2]), ("d >= -0.0", [1, 2, 3]), ("d < 0.0", [2]), ("d IN (-0.0, 1)", [2, 3])],
 )
-def test_zero_has_a_sign(catalog, where, expected):
+def test_zero_compares_with_sign(catalog, where, expected):
     rows = pa.table({"id": [1, 2, 3], "d": [0.0, -0.0, 1.0]})
     table = new_table(catalog, rows.schema)
     table.append(rows)
