@@ -81,6 +81,7 @@ if TYPE_CHECKING:
         MaintenanceConfig as MaintenanceConfig,
         build_maintenance_job as build_maintenance_job,
     )
+    from paimon_assets.assets.jobs.operation import build_operation_job as build_operation_job
     from paimon_assets.assets.jobs.schema_evolution import (
         SchemaEvolutionConfig as SchemaEvolutionConfig,
         build_schema_evolution_job as build_schema_evolution_job,
@@ -151,6 +152,7 @@ __all__, __getattr__, __dir__ = lazy_door(
         "assets.jobs.compaction": "CompactionConfig build_compaction_job",
         "assets.jobs.compaction_backlog": "build_file_debt_sensor",
         "assets.jobs.maintenance": "MaintenanceConfig build_maintenance_job",
+        "assets.jobs.operation": "build_operation_job",
         "assets.jobs.schema_evolution": "SchemaEvolutionConfig build_schema_evolution_job",
         "assets.jobs.table_health": "build_table_health_asset",
         "assets.metadata": "data_version_of",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from paimon_assets.engine.table.operations import JobReport
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql.statements import answer
 from paimon_assets.engine.table.sql_words import SparkSql
@@ -25,7 +26,17 @@ def erase(
 SHOWN = {
     erase: lambda report: answer(
         "branch STRING, kind STRING, name STRING, files BIGINT, rows BIGINT",
-        [[p.branch, p.kind, p.name, p.files, p.rows] for p in report.places],
+        [
+            *([p.branch, p.kind, p.name, p.files, p.rows] for p in report.places),
+            *([None, "outside", text, None, None] for text in report.outside),
+        ],
     )
 }
 """Operation → the rows that its CALL shows."""
+REPORTS = {
+    erase: lambda report: JobReport(
+        failure="" if report.is_complete else f"Rows may be left: {'; '.join(report.outside)}",
+        markdown="\n".join(f"- {line}" for line in report.lines()),
+    )
+}
+"""Operation → the report of a job on its result."""

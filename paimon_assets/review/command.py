@@ -44,13 +44,14 @@ def promote(args: Arguments) -> None:
         args.branch, args.tables, args.dry_run, catalog=args.catalog, executor=args.new_executor()
     )
     texts = [
-        f"{one.diff.markdown()}{f'**Refused**: {one.refusal}.' if one.refusal else ''}"
+        one.markdown()
         if args.markdown
         else f"{'refused: ' + one.refusal + '. ' if one.refusal else ''}{one.diff.summary()}"
         for one in report
     ]
-    verb = "promoted" if report and report[0].is_promoted else "not promoted"
-    say([*texts, f"{counted(len(report), 'table')} {verb}"], to_builtins(report))
+    promoted = sum(one.is_promoted for one in report)
+    end = f"{promoted} of {counted(len(report), 'table')} promoted"
+    say([*texts, end], to_builtins(report))
     if any(one.refusal for one in report):
         click.get_current_context().exit(6)
 

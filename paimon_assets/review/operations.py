@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paimon_assets.engine.spec.paths import branch_name
-from paimon_assets.engine.table.operations import CatalogTables
+from paimon_assets.engine.table.operations import CatalogTables, JobReport
 from paimon_assets.engine.table.sql.statements import answer, texts
 from paimon_assets.engine.table.table import Table
 from paimon_assets.review import comparison, promotion
@@ -48,3 +48,11 @@ SHOWN = {
     discard: lambda names: texts("discarded", names),
 }
 """Operation → the rows that its CALL shows."""
+REPORTS = {
+    diff: lambda difference: JobReport(markdown=difference.markdown()),
+    promote: lambda report: JobReport(
+        failure=" ".join(f"{one.table}: {one.refusal}." for one in report if one.refusal),
+        markdown="\n".join(one.markdown() for one in report),
+    ),
+}
+"""Operation → the report of a job on its result."""

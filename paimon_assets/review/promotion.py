@@ -31,6 +31,10 @@ class Promotion(Value):
     """Why main cannot become the branch; empty if it can, or has."""
     is_promoted: bool = False
 
+    def markdown(self) -> str:
+        """Return the text of a comment."""
+        return f"{self.diff.markdown()}{f'**Refused**: {self.refusal}.' if self.refusal else ''}"
+
 
 def promote(
     catalog: CatalogTables,

@@ -28,6 +28,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Tag
 from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import utc_text
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.sql_words import SparkSql
@@ -42,6 +43,14 @@ Options = Mapping[str, str]
 """Dynamic options of the table, for one operation."""
 Specs = Sequence[Mapping[str, str]]
 """Partitions: column → value; without a column, all its values."""
+
+
+class JobReport(Value):
+    """A result as a job of an orchestrator shows it."""
+
+    failure: str = ""
+    """Why the job fails; empty if it does not."""
+    markdown: str = ""
 
 
 class CatalogTables(TableNames, Protocol):

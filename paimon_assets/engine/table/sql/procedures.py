@@ -44,6 +44,10 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
     **{operation: show for module in _ADDED for operation, show in module.SHOWN.items()},
 }
 """Operation → the rows that its CALL shows; all not listed show one, TRUE."""
+JOB_REPORTS: Mapping[Callable[..., Any], Callable[[Any], ops.JobReport]] = {
+    operation: report for module in _ADDED for operation, report in module.REPORTS.items()
+}
+"""Operation → the report of a job on its result."""
 PROCEDURES: Mapping[str, Callable[..., Any]] = {
     name: operation
     for module in (ops, *_ADDED)
@@ -89,7 +93,7 @@ def parameters_of(operation: Callable[..., Any]) -> list[inspect.Parameter]:
     return [one for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
 
 
-def _type_of(parameter: inspect.Parameter) -> Any:
+def type_of(parameter: inspect.Parameter) -> Any:
     """Return the type of a parameter without None."""
     types = get_args(parameter.annotation)
     return types[0] if NoneType in types else parameter.annotation
@@ -101,7 +105,7 @@ def parse_value(parameter: inspect.Parameter, value: Literal) -> Any:
     Raises:
         InvalidInputError: It does not fit the type (kind `procedure`).
     """
-    name, default, kind = parameter.name, parameter.default, _type_of(parameter)
+    name, default, kind = parameter.name, parameter.default, type_of(parameter)
     if value is None or (value == "" and (kind is str or default is not None)):
         return default
     text = str(value)
@@ -126,10 +130,26 @@ def call(
             kind="procedure-unsupported",
             procedure=statement.procedure,
         )
+    literals = _by_name(statement, parameters_of(operation))
+    return shown(operation, run_operation(operation, catalog, literals, names, executor))
+
+
+def run_operation(
+    operation: Callable[..., Any],
+    catalog: SqlCatalog,
+    literals: Mapping[str, Literal],
+    names: Names,
+    executor: CountingExecutor[Any],
+) -> Any:
+    """Return the result of an operation, of which parameters are given as literals, by name."""
     parameters = parameters_of(operation)
-    literals = _by_name(statement, parameters)
+    for one in parameters:
+        if one.default is one.empty and literals.get(one.name) in (None, ""):
+            known = ", ".join(each.name for each in parameters)
+            message = f"{operation.__name__} needs '{one.name}'; it takes {known}."
+            raise InvalidInputError(message, kind="procedure")
     values = {one.name: parse_value(one, literals.get(one.name)) for one in parameters}
-    for name, kind in ((one.name, _type_of(one)) for one in parameters):
+    for name, kind in ((one.name, type_of(one)) for one in parameters):
         text = values[name]
         if kind is Identifier:
             values[name] = names.identifier(Words(text=text).path("a view"))
@@ -142,7 +162,11 @@ def call(
             values[name] = table if kind is Table else [table]
     given = {"catalog": catalog, "executor": executor}
     asked = inspect.getfullargspec(operation).kwonlyargs
-    result = operation(**values, **{name: given[name] for name in asked})
+    return operation(**values, **{name: given[name] for name in asked})
+
+
+def shown(operation: Callable[..., Any], result: Any) -> pa.Table:
+    """Return the rows that a CALL shows of the result of an operation."""
     return _SHOWN[operation](result) if operation in _SHOWN else answer("result BOOLEAN", [[True]])
 
 
@@ -157,8 +181,4 @@ def _by_name(statement: Call, parameters: list[inspect.Parameter]) -> dict[str, 
             message = f"{statement.procedure} takes {', '.join(places)}, each once; not '{key}'."
             raise InvalidInputError(message, kind="procedure")
         literals[name] = value
-    for one in parameters:
-        if one.default is one.empty and literals.get(one.name) in (None, ""):
-            message = f"{statement.procedure} needs '{one.name}'; it takes {', '.join(places)}."
-            raise InvalidInputError(message, kind="procedure")
     return literals
