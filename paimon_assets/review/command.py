@@ -50,8 +50,7 @@ def promote(args: Arguments) -> None:
         for one in report
     ]
     promoted = sum(one.is_promoted for one in report)
-    end = f"{promoted} of {counted(len(report), 'table')} promoted"
-    say([*texts, end], to_builtins(report))
+    say([*texts, f"{counted(len(report), 'table')}, {promoted} promoted."], to_builtins(report))
     if any(one.refusal for one in report):
         click.get_current_context().exit(6)
 

@@ -103,7 +103,7 @@ def _subject(operation: str, literals: Mapping[str, Any]) -> Identifier:
 
 def _report(context: dg.OpExecutionContext, run: Callable[..., Any], result: Any) -> None:
     """Show the result; raises Failure if it is one."""
-    lines = procedures.shown(run, result).to_pylist()
+    lines = procedures.result_rows(run, result).to_pylist()
     report = procedures.JOB_REPORTS.get(run, lambda _: JobReport())(result)
     metadata: Metadata = {"paimon/result": grid(lines)} if lines else {}
     if report.markdown:

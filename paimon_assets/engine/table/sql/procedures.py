@@ -131,7 +131,7 @@ def call(
             procedure=statement.procedure,
         )
     literals = _by_name(statement, parameters_of(operation))
-    return shown(operation, run_operation(operation, catalog, literals, names, executor))
+    return result_rows(operation, run_operation(operation, catalog, literals, names, executor))
 
 
 def run_operation(
@@ -165,7 +165,7 @@ def run_operation(
     return operation(**values, **{name: given[name] for name in asked})
 
 
-def shown(operation: Callable[..., Any], result: Any) -> pa.Table:
+def result_rows(operation: Callable[..., Any], result: Any) -> pa.Table:
     """Return the rows that a CALL shows of the result of an operation."""
     return _SHOWN[operation](result) if operation in _SHOWN else answer("result BOOLEAN", [[True]])
 
