@@ -80,7 +80,8 @@ def land(rng: random.Random, path: Path, first: int) -> tuple[list[int], list[An
         else:
             members = {"id": ids[-1], "note": note, "day": day}
             lines.append(json.dumps({k: v for k, v in members.items() if v is not None}).encode())
-    data = rng.choice([b"\n", b"\r\n"]).join(lines) + rng.choice([b"", b"\n"])
+    line_end = rng.choice([b"\n", b"\r\n", b"\r"])
+    data = line_end.join(lines) + rng.choice([b"", line_end])
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
     return ids, bad
 
@@ -151,6 +152,12 @@ def test_values_are_not_shown_where_resource_hides_them(landing: Path, warehouse
     shown = metadata_of(ingest(paimon, landing, format="csv", dead_letters="s.dead"), KEY)
     assert "secret" not in str(shown)
     assert shown["paimon/dead_letters"] == 1
+
+
+def test_names_that_hold_rows_are_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
+    (landing / "a.csv").write_bytes(b'id,note,day\r1,"a\nb",\r2,c,\r')
+    result = ingest(paimon, landing, format="csv", dead_letters="s.dead")
+    assert "its lines end with CR, and it holds LF" in failure_text(result)
 
 
 @pytest.mark.parametrize(

@@ -456,30 +456,69 @@ def test_objects_of_an_array_are_found_wherever_blocks_end(objects, size):
     text = json.dumps(objects)
     lines = as_file(without_array(_Pieces(text.encode(), size))).read(10**6).decode()
     assert [json.loads(line) for line in lines.splitlines() if line.strip()] == objects
+    with pytest.raises(pa.ArrowInvalid, match="does not end"):
+        as_file(without_array(_Pieces(text[:-1].encode(), size))).read(10**6)
+
+
+@pytest.mark.parametrize("text", ["[%s, %s]", "%s\n%s", "%s%s"])
+def test_objects_of_several_lines_hold_texts_and_maps(catalog, tmp_path, text):
+    objects = [
+        {"\u00e9": {"a": [1, "x\n"]}, "m": {"k": "1", "\u00fc": None}},
+        {"\u00e9": 2, "m": {}},
+    ]
+    lines = text % tuple(json.dumps(each, indent=1) for each in objects)
+    columns = {"\u00e9": "STRING", "m": "MAP<STRING, STRING>"}
+    one, two = read_back(catalog, tmp_path / "j", lines, "json", columns, multiLine="true")
+    assert json.loads(one[0]) == objects[0]["\u00e9"]
+    assert one[1] == [("k", "1"), ("\u00fc", None)]
+    assert two == ("2", [])
+
+
+@pytest.mark.parametrize("text", ["5", "true", '[{"s": "x"}, 5]', '{"s": "x"} false'])
+def test_values_that_are_no_objects_are_named(catalog, tmp_path, text):
+    with refused(FormatError, "a record is an object, not a", kind="format"):
+        read_back(catalog, tmp_path / "j", text, "json", {"s": "STRING"}, multiLine="true")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("lines", [[""], ["", ""], ["a"], ["a", ""], ["a", "b", "c"]])
+def test_a_mark_of_the_byte_order_is_no_text(catalog, tmp_path, lines, line_end):
+    value = {"value": "STRING"}
+    for number, mark in enumerate(("", "\ufeff")):
+        text = mark + "".join(line + line_end for line in lines)
+        found = read_back(catalog, tmp_path / str(number), text, "text", value)
+        assert found == [(line,) for line in lines]
+        catalog.drop_table("db.t")
 
 
 @given(st.lists(st.sampled_from(["#c\n", "a\n", '"x\n#y"\n', '"",\n', '#"\n'])), st.integers(1, 7))
 def test_comments_go_and_quoted_lines_stay(lines, size):
     data = "".join(lines).encode()
+    stays = "".join(line for line in lines if not line.startswith("#"))
     left = as_file(without_comments(_Pieces(data, size), TextOptions(comment="#"))).read(9999)
-    assert left.decode() == "".join(line for line in lines if not line.startswith("#"))
+    assert left.decode() == stays
+    # With CR as line end, and a mark of the byte order.
+    data = b"\xef\xbb\xbf" + data.replace(b"\n", b"\r")
+    left = as_file(without_comments(_Pieces(data, 9999), TextOptions(comment="#"))).read(9999)
+    assert left.decode() == stays.replace("\n", "\r")
 
 
 @given(
-    st.lists(st.dictionaries(st.sampled_from(["a", "m", "é\\"]), JSON), min_size=1),
+    st.lists(st.dictionaries(st.sampled_from(["ä", 'm"', "é\\"]), JSON), min_size=1),
     st.integers(1, 7),
+    st.booleans(),
 )
-def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size):
-    data = "\n".join(json.dumps(each, ensure_ascii=False) for each in objects).encode()
-    stream = as_file(with_plain_members(_Pieces(data, size), ["a"], ["m"]))
+def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size, is_ascii):
+    data = "\n".join(json.dumps(each, ensure_ascii=is_ascii) for each in objects).encode()
+    stream = as_file(with_plain_members(_Pieces(data, size), ["ä"], ['m"']))
     for line, each in zip(stream.read(10**6).decode().split("\n"), objects, strict=True):
-        text, entries = each.get("a"), each.get("m")
-        if "a" in each and not isinstance(text, str | None):
-            text = json.dumps(text, ensure_ascii=False)
+        text, entries = each.get("ä"), each.get('m"')
+        if "ä" in each and not isinstance(text, str | None):
+            text = json.dumps(text, ensure_ascii=is_ascii)
         if isinstance(entries, dict):
             entries = [{"key": key, "value": value} for key, value in entries.items()]
-        changed = {"a": text} if "a" in each else {}
-        changed |= {"m": entries} if "m" in each else {}
+        changed = {"ä": text} if "ä" in each else {}
+        changed |= {'m"': entries} if 'm"' in each else {}
         assert json.loads(line) == {**each, **changed}
 
 

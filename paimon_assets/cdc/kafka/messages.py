@@ -137,7 +137,7 @@ def other_members(fetched: Iterable[Fetched], known: Sequence[str]) -> pa.Schema
     seen: dict[str, Sequence[pa.DataType]] = {}
     for each in fetched:
         with suppress(pa.ArrowInvalid):  # `rows` reports the fault
-            types = types_of_json(pa.BufferReader(_values(each)), known, is_long=False)
+            types = types_of_json(pa.BufferReader(_values(each)), known)
             for name in types.keys() - {*known}:
                 seen[name] = [kind for kind in seen.get(name, ALL_TYPES) if kind in types[name]]
     return pa.schema(

@@ -196,6 +196,8 @@ def unreadable(path: str, row_format: str, error: BaseException) -> PaimonError:
 def reason_of(error: BaseException, format_name: str) -> str:
     """Return pyarrow's message in one line, with the way out of a text that is no such value."""
     text = " ".join(str(error).split())
+    if "Column() changed from object" in text:
+        return f"a record is an object, not a {text.partition(' to ')[2]}"
     if not format_name.lower().startswith(("csv", "json")) or _NO_VALUE.search(text) is None:
         return text
     return f"{text.rstrip('.')}. Correct the file, or declare the column as STRING."

@@ -183,7 +183,8 @@ def seen_types(
             row_files.naming(path, row_files.RowFormat.JSON),
             text_streams.open_text_stream(file_io, path, text) as stream,
         ):
-            return types_of_json(stream, known.names, is_long=bool(text.multi_line))
+            lines = row_files.as_file(text_streams.without_array(stream))
+            return types_of_json(lines if text.multi_line else stream, known.names)
     with open_external_file(file_io, path, kind, known) as opened:
         names = opened.schema.names
     seen: dict[str, Sequence[pa.DataType]] = dict.fromkeys(names, ())
@@ -202,23 +203,18 @@ def seen_types(
     return seen
 
 
-def types_of_json(
-    stream: Any, known: Sequence[str], *, is_long: bool
-) -> dict[str, Sequence[pa.DataType]]:
-    """Return the members of objects, one a line or `is_long`, with the types of their values."""
+def types_of_json(stream: Any, known: Sequence[str]) -> dict[str, Sequence[pa.DataType]]:
+    """Return the members of objects, one a line, with the types of their values."""
     seen: dict[str, Sequence[pa.DataType]] = {}
-    blocks: Iterable[bytes] = checked_records(text_streams.whole_lines(stream), is_lines=True)
-    if is_long:
-        blocks = [b"".join(checked_records(text_streams.without_array(stream)))]
-    for block in blocks:
-        table = _infer(block, is_long=is_long)
+    for block in checked_records(text_streams.whole_lines(stream), is_lines=True):
+        table = _infer(block)
         for name in table.column_names:
             fits = () if name in known else _types_of_numbers(table[name])
             seen[name] = [each for each in seen.get(name, ALL_TYPES) if each in fits]
     return seen
 
 
-def _infer(block: bytes, *, is_long: bool) -> pa.Table:
+def _infer(block: bytes) -> pa.Table:
     """Return the rows of JSON; members with values of several types as texts."""
     texts: list[str] = []
     while True:
@@ -231,13 +227,12 @@ def _infer(block: bytes, *, is_long: bool) -> pa.Table:
                 source,
                 read_options=pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
                 parse_options=pa_json.ParseOptions(
-                    explicit_schema=pa.schema([(name, pa.string()) for name in texts]),
-                    newlines_in_values=is_long,
+                    explicit_schema=pa.schema([(name, pa.string()) for name in texts])
                 ),
             )
         except pa.ArrowInvalid as error:
             wrong = _CHANGED.search(str(error))
-            if wrong is None or is_long or wrong[1] in texts:
+            if wrong is None or wrong[1] in texts:
                 raise
             texts.append(wrong[1])
 

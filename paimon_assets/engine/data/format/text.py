@@ -5,7 +5,7 @@ csv     the first line names the columns, an empty field is null; empty lines ar
         Spark, not even in a file of one column
 json    an object a line, columns by name, a missing member is null; bytes are base64, and if a text
         is declared, a number or an object is read as its source text. With `multiLine`, objects may
-        have several lines, and may be in one array; then maps are not read, and texts must be texts
+        have several lines, and may be in one array
 
 pyarrow parses CSV and JSON, as the table declares its columns (`TextOptions` describes files of
 other forms). Values that it parses otherwise than Spark are read as texts first: dates and times,
@@ -33,6 +33,7 @@ from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_re
 from paimon_assets.engine.codec.row_files import as_file, ended_lines, with_place
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.text_streams import (
+    BYTE_ORDER_MARK,
     check_width,
     has_rows,
     open_text_stream,
@@ -101,14 +102,15 @@ class TextReader(CountedRows):
         return pa.schema({_VALUE_COLUMN: pa.string()})
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        rest, line_end = b"", (self._text.line_end or "\n").encode()
+        line_end = (self._text.line_end or "\n").encode()
         with self._text_stream() as stream:
+            rest = bytes(stream.read(len(BYTE_ORDER_MARK))).removeprefix(BYTE_ORDER_MARK)
             while block := stream.read(BLOCK_BYTES):
                 whole, end, rest = (rest + bytes(block)).rpartition(line_end)
                 if end:
                     yield self._lines(whole)
-        if rest:
-            yield self._lines(rest)
+        if rest:  # of three bytes it may end a line
+            yield self._lines(rest.removesuffix(line_end))
 
     def _lines(self, block: bytes) -> pa.RecordBatch:
         line_end = self._text.line_end
@@ -249,10 +251,10 @@ class JsonReader(CountedRows):
     def _stream(self, fields: Iterable[pa.Field[Any]] = ()) -> Any:
         """Open the file; members that are texts or maps are rewritten for the parser."""
         stream = self._text_stream()
-        if self._text.multi_line:
-            return as_file(checked_records(without_array(stream)))
         blocks = iter(lambda: bytes(stream.read(BLOCK_BYTES)), b"")
-        lines = as_file(checked_records(blocks, is_lines=True))
+        if self._text.multi_line:
+            blocks = without_array(stream)
+        lines = as_file(checked_records(blocks, is_lines=not self._text.multi_line))
         texts = [field.name for field in fields if pat.is_string(field.type)]
         maps = [field.name for field in fields if pat.is_map(field.type)]
         return as_file(with_plain_members(lines, texts, maps)) if texts or maps else lines
@@ -306,7 +308,8 @@ def read_type(target: pa.DataType, options: TextOptions, *, is_json: bool = Fals
 def _inner(target: pa.DataType) -> pa.DataType:
     """Refuse types that are not parsed inside other columns of JSON."""
     if _is_bytes(target) or isinstance(target, pa.MapType):
-        raise pa.ArrowInvalid(f"{target} inside another column is not read from JSON")
+        message = f"{target} inside another column is not read from JSON"
+        raise pa.ArrowInvalid(f"{message}; declare the column as STRING")
     for number in range(target.num_fields):
         _inner(target.field(number).type)
     return target

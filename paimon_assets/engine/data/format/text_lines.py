@@ -134,8 +134,11 @@ def rows_of_lines(
     """
     lines = _Lines.of(kind, schema, check)
     first = 1
-    with text_streams.open_text_stream(file_io, path, lines.text) as stream:
-        for block in text_streams.whole_lines(stream):
+    with (
+        naming(path, kind.format),
+        text_streams.open_text_stream(file_io, path, lines.text) as stream,
+    ):
+        for block in _blocks(stream):
             yield from lines.rows(block, first, reject)
             first += block.count(b"\n")
 
@@ -149,18 +152,35 @@ def named_columns(
     """
     lines = _Lines.of(kind, declared, check=None)
     with text_streams.open_text_stream(file_io, path, lines.text) as stream:
-        for block in text_streams.whole_lines(stream):
+        for block in _blocks(stream):
             starts = _starts(block)
             for at in lines.records(block, starts)[:1].tolist():
                 if lines.header is not None:
                     return declared
-                line: Any = OneFile(block[starts[at] : starts[at + 1]].rstrip(b"\r\n") + b"\n")
+                with naming(path, "csv"):
+                    line: Any = OneFile(_names(block[starts[at] : starts[at + 1]]))
                 with (
                     naming(path, "csv"),
                     external_files.open_external_file(line, "", lines.kind, declared) as opened,
                 ):
                     return opened.schema
     return pa.schema([])
+
+
+def _blocks(stream: Any) -> Iterator[bytes]:
+    """Yield blocks of whole lines that end with LF, also those of a file without LF."""
+    is_first = has_lf = True
+    for block in text_streams.whole_lines(stream):
+        has_lf, is_first = b"\n" in block if is_first else has_lf, False
+        yield block if has_lf else block.replace(b"\r", b"\n")
+
+
+def _names(line: bytes) -> bytes:
+    """Return the first line of a CSV, without rows behind it."""
+    names = line.rstrip(b"\r\n")
+    if b"\r" in names:
+        raise pa.ArrowInvalid("its lines end with CR, and it holds LF; write it with LF")
+    return names + b"\n"
 
 
 def _starts(block: bytes) -> Longs:
@@ -219,7 +239,7 @@ class _Lines(Struct, kw_only=True):
         numbers = self.records(block, starts)
         if self.header is None and len(numbers):
             at, numbers = numbers[0], numbers[1:]
-            self.header = block[starts[at] : starts[at + 1]].rstrip(b"\r\n") + b"\n"
+            self.header = _names(block[starts[at] : starts[at + 1]])
 
         def lines(begin: int, end: int) -> bytes:
             some = numbers[begin:end]

@@ -5,6 +5,7 @@ the stream, a block at a time. Nor do they parse objects as maps, or numbers and
 texts: such members are rewritten.
 """
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -44,6 +45,7 @@ UNPACKED = (
     "Only CSV and JSON files are decompressed, and their names end in "
     f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
 )
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
@@ -78,7 +80,7 @@ def has_rows(
         return True
     with open_text_stream(file_io, path, options, size) as stream:
         text = bytes(stream.read(_HEADER_BYTES)).translate(None, b" \t\r\n")
-    return text.removeprefix(b"\xef\xbb\xbf") not in ((b"", b"[]") if is_json else (b"",))
+    return text.removeprefix(BYTE_ORDER_MARK) not in ((b"", b"[]") if is_json else (b"",))
 
 
 def check_width(stream: Any, delimiter: str) -> None:
@@ -126,10 +128,10 @@ def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
 
 def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
     """Yield a CSV without the lines that begin with a comment; lines inside quotes stay."""
-    quoted = 0
+    quoted, line_end = 0, b""
     for lines in whole_lines(stream):
-        data = np.frombuffer(lines, dtype=np.uint8)
-        starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
+        data, line_end = np.frombuffer(lines, dtype=np.uint8), line_end or _line_end(lines)
+        starts = np.concatenate([[0], np.flatnonzero(data == ord(line_end)) + 1])
         starts = starts[starts < len(data)]
         lengths = np.diff(np.append(starts, len(data)))
         quotes = np.zeros(len(data) + 1, dtype=np.int64)
@@ -146,39 +148,52 @@ def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
 
 
 def whole_lines(stream: Any) -> Iterator[bytes]:
-    """Yield blocks that end where a line ends."""
-    rest = b""
-    while block := stream.read(BLOCK_BYTES):
-        whole, newline, rest = (rest + bytes(block)).rpartition(b"\n")
+    """Yield blocks that end where a line ends: at LF, or at CR in a file without LF."""
+    rest, end = bytes(stream.read(len(BYTE_ORDER_MARK))).removeprefix(BYTE_ORDER_MARK), b""
+    while more := stream.read(BLOCK_BYTES):
+        block = rest + bytes(more)
+        end = end or _line_end(block)
+        whole, newline, rest = block.rpartition(end)
         if newline:
             yield whole + newline
     if rest:
         yield rest
 
 
+def _line_end(block: bytes) -> bytes:
+    return b"\r" if b"\r" in block[:-1] and b"\n" not in block else b"\n"
+
+
 def without_array(stream: Any) -> Iterator[bytes]:
-    """Yield JSON in one array as objects one after another; other JSON stays unchanged."""
+    """Yield the objects of an array, or of JSON without one: each in one line, if texts are valid.
+
+    Raises:
+        pa.ArrowInvalid: The array does not end.
+    """
     in_text, is_escaped, depth, is_array = 0, False, 0, None
     while block := stream.read(BLOCK_BYTES):
         data = np.frombuffer(block, dtype=np.uint8).copy()
         if is_array is None:
-            head = bytes(block).lstrip(b"\xef\xbb\xbf \t\r\n")
+            head = bytes(block).lstrip(BYTE_ORDER_MARK + b" \t\r\n")
             is_array = head.startswith(b"[") if head else None
+        # A byte is outside of texts if the quotes up to it are even in number. Parity, depth and a
+        # backslash at the end carry over to the next block.
+        quote = data == ord('"')
+        escaped, is_escaped = escaped_places(data, is_escaped=is_escaped)
+        quote[escaped] = False
+        quotes = np.cumsum(quote) + in_text
+        in_text = int(quotes[-1]) % 2
+        outside = (quotes % 2 == 0) & (data != ord('"'))
+        opens, closes = (outside & _is_one_of(data, marks) for marks in (_OPEN, _CLOSE))
+        depths = np.cumsum(opens.astype(np.int64) - closes) + depth
+        depth = int(depths[-1])
+        data[outside & (depths > bool(is_array)) & _is_one_of(data, b"\r\n")] = ord(" ")
         if is_array:
-            # A byte is outside of texts if the quotes up to it are even in number. Parity, depth
-            # and a backslash at the end carry over to the next block.
-            quote = data == ord('"')
-            escaped, is_escaped = escaped_places(data, is_escaped=is_escaped)
-            quote[escaped] = False
-            quotes = np.cumsum(quote) + in_text
-            in_text = int(quotes[-1]) % 2
-            outside = (quotes % 2 == 0) & (data != ord('"'))
-            opens, closes = (outside & _is_one_of(data, marks) for marks in (_OPEN, _CLOSE))
-            depths = np.cumsum(opens.astype(np.int64) - closes) + depth
-            depth = int(depths[-1])
             data[(opens & (depths == 1)) | (closes & (depths == 0))] = ord(" ")
             data[outside & (depths == 1) & (data == ord(","))] = ord("\n")
         yield data.tobytes()
+    if is_array and depth > 0:
+        raise pa.ArrowInvalid("its array does not end: the file is cut short")
 
 
 def has_object_a_line(lines: bytes) -> bool:
@@ -222,14 +237,15 @@ def _plain_members(lines: bytes, texts: Collection[str], maps: Collection[str]) 
     first = visible[np.searchsorted(visible, members + 1)]
     last = visible[np.searchsorted(visible, ends[np.searchsorted(ends, members)]) - 1]
     spans = (quotes[names - 1] + 1, quotes[names])
+    text_names, map_names = (_spellings(data, *spans, each) for each in (texts, maps))
 
-    bare = _is_named(data, *spans, texts) & ~_is_one_of(data[first], b'"n')
+    bare = _is_named(data, *spans, text_names) & ~_is_one_of(data[first], b'"n')
     inside = _within(len(data), first[bare], last[bare])
     tabs = inside & (data == ord("\t"))
     escaped = np.flatnonzero(tabs | (inside & _is_one_of(data, b'"\\')))
     data[tabs] = ord("t")
 
-    is_map = _is_named(data, *spans, maps) & (data[first] == ord("{"))
+    is_map = _is_named(data, *spans, map_names) & (data[first] == ord("{"))
     empty = is_map & (visible[np.searchsorted(visible, first) + 1 - len(visible)] == last)
     data[first[empty]], data[last[empty]] = ord("["), ord("]")
     is_map &= ~empty
@@ -253,12 +269,35 @@ def _is_one_of(data: Bytes, marks: bytes) -> npt.NDArray[np.bool_]:
     return flags_at(np.array([*marks]), 256)[data]
 
 
-def _is_named(
+def _spellings(
     data: Bytes, starts: Longs, ends: Longs, names: Collection[str]
+) -> Collection[bytes]:
+    """Return names as bytes, and as those that have escapes are spelt in the data."""
+    escapes = np.append(0, np.cumsum(data == ord("\\")))
+    escaped = escapes[ends] > escapes[starts]
+    first, end = starts[escaped], ends[escaped]
+    letters = data[_within(len(data), first, end - 1)].tobytes()
+    bounds = np.append(0, np.cumsum(end - first)).astype(np.int64)
+    buffers = [None, pa.py_buffer(bounds.tobytes()), pa.py_buffer(letters)]
+    spelt: list[Any] = (
+        pa.Array.from_buffers(pa.large_binary(), len(first), buffers).unique().to_pylist()
+    )
+    return [*(name.encode() for name in names), *(each for each in spelt if _name(each) in names)]
+
+
+def _name(spelling: bytes) -> str | None:
+    try:
+        return str(json.loads(b'"%s"' % spelling))
+    except ValueError:
+        return None
+
+
+def _is_named(
+    data: Bytes, starts: Longs, ends: Longs, names: Collection[bytes]
 ) -> npt.NDArray[np.bool_]:
     mask = np.zeros(len(starts), dtype=np.bool_)
     for name in names:
-        text = np.frombuffer(name.encode(), dtype=np.uint8)
+        text = np.frombuffer(name, dtype=np.uint8)
         candidates = np.flatnonzero(ends - starts == len(text))
         same = data[starts[candidates, np.newaxis] + np.arange(len(text))] == text
         mask[candidates[same.all(axis=1)]] = True
