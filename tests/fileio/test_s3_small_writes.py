@@ -109,7 +109,7 @@ def test_write_builds_on_snapshot_of_other_thread(server, holding, monkeypatch):
         if is_now:
             with ThreadPoolExecutor(1) as thread:
                 thread.submit(_append, other, (2, 0)).result()
-        yield is_now
+        yield
 
     monkeypatch.setattr(file_store_commit, "_turn", turn)
     with holding.counting() as counts:

@@ -95,14 +95,13 @@ os.register_at_fork(after_in_child=_TURNS.clear)
 
 
 @contextmanager
-def _turn(store: FileStore) -> Iterator[bool]:
-    """Yield whether other threads of this process had their turn at a table before this one."""
+def _turn(store: FileStore) -> Iterator[None]:
+    """Let the threads of this process have their turns at a table, one after the other."""
     key = store.file_io.spec.scheme, store.paths.snapshot_directory
     lock = _TURNS.setdefault(key, RLock())
-    is_first = lock.acquire(blocking=False)
-    is_mine = is_first or lock.acquire(timeout=_LONGEST_TURN_SECONDS)
+    is_mine = lock.acquire(timeout=_LONGEST_TURN_SECONDS)
     try:
-        yield not is_first
+        yield
     finally:
         if is_mine:
             lock.release()
@@ -313,9 +312,7 @@ class FileStoreCommit:
     def _try_once(
         self, request: CommitRequest, files: CommitFiles, *, guesses: bool = False
     ) -> Snapshot | _Lost:
-        with _turn(self._store) as is_later:
-            if is_later and guesses:
-                self._confirm()  # guesses of before the turn are old
+        with _turn(self._store):
             with self._store.ahead(with_break=True, guesses=guesses) as confirm:
                 # Storages that renew credentials may have opened another one for the inner block.
                 prepared = self._prepare(request, files, lambda: self._confirm() and confirm())
