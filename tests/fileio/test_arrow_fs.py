@@ -13,22 +13,34 @@ from paimon_assets.engine.fileio.opening import file_io_for, open_file_io, schem
 
 
 class _RefusingRename(FSSpecHandler):
-    """A rename that fails if the target exists, as on HDFS; `lost` loses its answer."""
+    """A rename that fails if the target exists, as on HDFS.
 
-    def __init__(self, *, lost: bool = False) -> None:
+    `lost` loses its answer, and `late` its call, until the next deletion; `failing` fails so often.
+    """
+
+    def __init__(self, *, lost: bool = False, late: bool = False, failing: int = 0) -> None:
         super().__init__(LocalFileSystem())
-        self.lost = lost
+        self.lost, self.late, self.failing = lost, late, failing
+        self.moves: list[tuple[str, str]] = []
 
     def move(self, source, target):
         if Path(target).exists():
             raise OSError("rename: target exists")
+        self.moves.append((source, target))
+        if self.late or len(self.moves) <= self.failing:
+            raise OSError("connection reset")
         super().move(source, target)
         if self.lost:
             raise OSError("connection reset")
 
+    def delete_file(self, path):
+        for move in self.moves if self.late else ():
+            super().move(*move)
+        super().delete_file(path)
 
-def _renaming(*, lost: bool = False) -> Callable[[str, bytes], bool]:
-    handler = _RefusingRename(lost=lost)  # type: ignore[abstract]  # because the stubs are wrong
+
+def _renaming(**more: bool) -> Callable[[str, bytes], bool]:
+    handler = _RefusingRename(**more)  # type: ignore[abstract]  # because the stubs are wrong
     return partial(publish_by_rename, PyFileSystem(handler))
 
 
@@ -43,6 +55,21 @@ def test_exclusive_rename_publishes(tmp_path):
 def test_rename_without_answer_is_unknown(tmp_path):
     with pytest.raises(errors.CommitUnknownError):
         _renaming(lost=True)(str(tmp_path / "s-1"), b"{}")
+
+
+def test_late_rename_is_unknown(tmp_path):
+    with pytest.raises(errors.CommitUnknownError):
+        _renaming(late=True)(str(tmp_path / "s-1"), b"{}")
+    assert (tmp_path / "s-1").read_bytes() == b"{}"
+
+
+def test_replace_repeats_failed_renames(tmp_path):
+    (tmp_path / "LATEST").write_bytes(b"1")
+    handler = _RefusingRename(failing=3)
+    ArrowFileIO(PyFileSystem(handler), FileIOSpec(scheme="file")).replace(
+        f"file://{tmp_path}/LATEST", b"2"
+    )
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b"2"]
 
 
 def test_failed_rename_is_definite(tmp_path):

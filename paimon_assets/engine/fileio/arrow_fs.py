@@ -33,7 +33,7 @@ _MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created"
 def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bool:
     """Publish by a rename that the storage refuses if the target exists (HDFS).
 
-    After a failure, the stored file decides.
+    A failed one may still come, until its source is deleted.
     """
     parent, _, name = path.rpartition("/")
     temporary = f"{parent}/{atomic.temporary_name(name)}"
@@ -46,15 +46,11 @@ def publish_by_rename(filesystem: pafs.FileSystem, path: str, data: bytes) -> bo
             f"The storage did not say whether '{path}' was created.", path=path
         )
         try:
-            infos = filesystem.get_file_info([temporary, path])
+            filesystem.delete_file(temporary)
+            info = filesystem.get_file_info(path)
         except OSError:
             raise unknown from error
-        still_there, taken = (info.type is not pafs.FileType.NotFound for info in infos)
-        if not still_there:
-            raise unknown from error
-        with suppress(OSError):
-            filesystem.delete_file(temporary)
-        if not taken:
+        if info.type is pafs.FileType.NotFound:
             raise errors.StorageError(f"Cannot rename to '{path}'.", kind="publish") from error
         return False
     return True
@@ -180,17 +176,18 @@ class ArrowFileIO(FileIO):
         parent, _, name = inner.rpartition("/")
         temporary = f"{parent}/{atomic.temporary_name(name)}"
         self.write_bytes(temporary, data)
+        is_there = True
         for left in reversed(range(_MOST_REPLACES)):
-            self.delete_file(path)
             try:
+                if is_there:
+                    self.delete_file(path)
                 with self._errors(path):
                     self._filesystem.move(temporary, inner)
             except errors.PaimonError:
-                if not self.exists(path):
-                    raise
-                if not self.exists(temporary):
+                is_there = self.exists(path)
+                if is_there and not self.exists(temporary):
                     return  # it was moved, and the answer was lost
-                if not left:  # other writers replaced it between the two calls
+                if not left:  # other writers always replaced it between the two calls
                     raise
             else:
                 return
