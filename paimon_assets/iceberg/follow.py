@@ -140,9 +140,12 @@ class _Follower(Value, dict=True):
         is_overtaken |= (
             self.thorough and done.document != document
         )  # a commit was followed meanwhile
+        if self.from_start and not is_overtaken:  # a commit has continued the old one
+            later = self._newest()
+            is_overtaken = later is not None and later.version > done.version
         if newest is not None:
             publisher.clean(done, newest)
-        return (repair(self.store) or done) if is_overtaken else done
+        return (repair(self.store, from_start=self.from_start) or done) if is_overtaken else done
 
     def _read(self, version: int) -> state.IcebergMetadata | None:
         return state.read_metadata(self.store.file_io, self.table.metadata_directory, version)

@@ -5,11 +5,14 @@ number, and so are the rows of each. A writer that is too late publishes a snaps
 whose base is gone, and withdraws it: such a one is astray until then, and needs nothing.
 """
 
+import io
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow.parquet as pq
 
 from paimon_assets import NotFoundError, PaimonError, Table, open_catalog
 from paimon_assets.assets.files import ledger
@@ -33,6 +36,7 @@ from tests.simulation.operations import (
     TABLE,
     Rows,
     Task,
+    or_erased,
 )
 from tests.simulation.scheduler import Call, Scheduler
 from tests.simulation.world import Kind, World
@@ -103,10 +107,18 @@ class Model:
     foreign: frozenset[str]
     """Paths of files that are not the table's."""
     records: list[Record] = field(default_factory=list)
-    nodes: dict[str, Node] = field(default_factory=dict)
-    """Name of the delta list → snapshot."""
+    nodes: dict[str | None, Node] = field(default_factory=dict)
+    """UUID → snapshot. An erasure keeps it, and gives lists other names."""
+    lists: dict[str, str | None] = field(default_factory=dict)
+    """Name of a delta list → UUID."""
     roots: dict[str, Root] = field(default_factory=dict)
     needed: dict[bytes, frozenset[str]] = field(default_factory=dict)
+    first: frozenset[str] = frozenset()
+    """Paths of snapshots and tags that were there before."""
+    is_over: bool = False
+    """Whether all tasks have ended."""
+    is_erased_again: bool = False
+    """Whether Iceberg's metadata needed it: a commit was followed beside an erasure."""
     documents: Documents = field(init=False)
 
     def __post_init__(self) -> None:
@@ -116,7 +128,7 @@ class Model:
         """Return the order of its events, on which verdicts depend beside files."""
         events = [(record.began, record.task.user) for record in self.records]
         events += [(record.ended or 0, record.outcome) for record in self.records]
-        events += [(node.made, name) for name, node in self.nodes.items()]
+        events += [(node.made, str(name)) for name, node in self.nodes.items()]
         astray = tuple(path for path, root in sorted(self.roots.items()) if root.is_astray)
         return tuple(each for _, each in sorted(events)), astray
 
@@ -167,7 +179,8 @@ class Model:
         undoing = any(OPERATIONS[record.task.name].undoes for record in self.records)
         are_undone = undoing or self._is_moving
         shown = {} if self._is_moving else snapshots
-        rows = self.documents.check(path, shown, are_undone=are_undone)
+        is_erasing = self._has("erase") and not self.is_over
+        rows = self.documents.check(path, shown, are_undone=are_undone, is_erasing=is_erasing)
         if rows is not None:
             newest = snapshots[version_of(path)]
             self._check_fit(rows, newest, "Iceberg's readers see in")
@@ -177,7 +190,9 @@ class Model:
             self._note_seen(path, match)
         elif self.roots.pop(path, None) is not None and match["kind"] == "snapshot":
             number, home = int(match["name"]), path.rpartition("-")[0]
-            if f"{home}-{number - 1}" in self.roots:  # undone, not expired: later ones are astray
+            is_replaced = self.world.kind is Kind.HDFS and self._is_going_on("erase")
+            # Undone, not expired: later ones are astray.
+            if f"{home}-{number - 1}" in self.roots and not is_replaced:
                 while (above := self.roots.get(f"{home}-{number + 1}")) is not None:
                     above.is_astray, number = True, number + 1
         store = self._store(match) if match["kind"] == "snapshot" else None
@@ -234,12 +249,17 @@ class Model:
             snapshot = tag_from_json(match["name"], data, path).snapshot
         else:
             snapshot = snapshot_from_json(data, path)
-        name = snapshot.delta_manifest_list
-        is_new = match["kind"] == "snapshot" and name not in self.nodes
+        name, is_snapshot = snapshot.delta_manifest_list, match["kind"] == "snapshot"
+        is_new = is_snapshot and snapshot.uuid not in self.nodes
+        is_erased = is_snapshot and name not in self.lists and not is_new
+        self.lists[name] = snapshot.uuid
         self.roots[path] = root = Root(snapshot, is_astray=known is not None and known.is_astray)
         if is_new:
             root.is_astray = not self._follows(path, snapshot)
-            self.nodes[name] = self._node(snapshot)
+            self.nodes[snapshot.uuid] = self._node(snapshot)
+        elif is_erased:
+            node = self.nodes[snapshot.uuid]
+            node.rows = or_erased(node.rows)
         elif known is None and self._is_going_on("tag", "branch", "promote"):
             # A tag or branch looks for its snapshot once more, and is deleted if that is gone.
             source = self.roots.get(f"{match['table']}/snapshot/snapshot-{snapshot.id}")
@@ -253,7 +273,7 @@ class Model:
         assert not missing, f"{path} lacks {missing}"
         if is_new and snapshot.commit_kind is CommitKind.APPEND:
             self._check_adds(path, root)
-        elif is_new:
+        elif is_new or is_erased:
             self._check_rows(Table(store), snapshot)
 
     def _is_going_on(self, *names: str) -> bool:
@@ -273,18 +293,20 @@ class Model:
 
     def _follows(self, path: str, snapshot: Snapshot) -> bool:
         built_on = snapshot.properties.get(BUILT_ON_PROPERTY)
-        if snapshot.id == 1:
-            return built_on is None
         below = self.roots.get(f"{path.rpartition('-')[0]}-{snapshot.id - 1}")
+        if built_on is None:  # an erasure leaves it out
+            return snapshot.id == 1 or below is not None
         return below is not None and below.snapshot.delta_manifest_list == built_on
 
     def _node(self, snapshot: Snapshot) -> Node:
-        parent = snapshot.properties.get(BUILT_ON_PROPERTY)
+        parent = self.lists.get(snapshot.properties.get(BUILT_ON_PROPERTY, ""))
         before: Rows = self.nodes[parent].rows if parent in self.nodes else {}
         user = snapshot.commit_user
         if user == ledger.property_of(SOURCE):
             number = INGESTED + snapshot.commit_identifier
             rows: Rows = {**before, number: (number,)}
+        elif " " not in user:  # an erasure's
+            rows = or_erased(before)
         else:
             name, text = user.split(" ")
             rows = OPERATIONS[name].change(before, int(text))
@@ -315,7 +337,7 @@ class Model:
         self._check_fit(rows_in(table, snapshot.id), snapshot, "there are in")
 
     def _check_fit(self, rows: list[tuple[Any, Any]], snapshot: Snapshot, where: str) -> None:
-        node, found = self.nodes[snapshot.delta_manifest_list], dict(rows)
+        node, found = self.nodes[snapshot.uuid], dict(rows)
         fits = len(found) == len(rows) and all(
             found.get(key) in node.rows.get(key, ()) for key in {*found, *node.rows}
         )
@@ -345,11 +367,13 @@ class Model:
     def check_end(self) -> None:
         """Raise if a task is lost or half done, or a file is missing."""
         self.world.outside.memory.clear()
+        self.is_over = True
         for path, root in self.roots.items():  # their bases may be back
             match = _ROOT.fullmatch(path)
             is_main = match is not None and match["kind"] == "snapshot" and not match["branch"]
             root.is_astray &= is_main and not self._follows(path, root.snapshot)
         astray = [path for path, root in self.roots.items() if root.is_astray]
+        self._check_lost()
         self.look_around()
         catalog = open_catalog(self.world.kind.value)
         name = next((n for n in (OTHER_NAME, TABLE) if catalog.table_exists(n)), None)
@@ -369,7 +393,7 @@ class Model:
                 key=lambda snapshot: snapshot.id,
                 default=None,
             )
-        names = set(self._line(None if newest is None else newest.delta_manifest_list))
+        names = set(self._line(None if newest is None else newest.uuid))
         line = [self.nodes[each] for each in names]
         counts = Counter((node.user, node.identifier, node.kind) for node in line)
         twice = [each for each, n in counts.items() if n > 1 and not self._is_forgotten(each[0])]
@@ -384,10 +408,12 @@ class Model:
             # A commit may have found either of two tables; one without an answer may name a base
             # that is not there.
             roots = [root for path, root in self.roots.items() if "/t/snapshot/" in path]
-            there = {root.snapshot.delta_manifest_list for root in roots}
+            there = {root.snapshot.uuid for root in roots}
             self._check_dropped(names if is_alone else names | there, there)
         for record in self.records if is_promised else ():
             self._check_record(record, names)
+            if record.task.name == "erase" and record.outcome == "done":
+                self._check_erased(record)
         ingested = sum(node.user == ledger.property_of(SOURCE) for node in line)
         try:
             counted = ledger.load_ledger(table, SOURCE).generation
@@ -400,12 +426,20 @@ class Model:
             assert is_gap or counted == ingested, (
                 f"{ingested} files are ingested, the ledger has {counted}"
             )
-        if is_promised and not self.world.store.has_failed:
-            if any(record.task.name == "rename" and record.stumbled for record in self.records):
-                repair(store)  # a commit beside it found no table, and it died before it looked
-            self._check_hinted(store)
+        if is_promised:
+            self._check_followed(table, may_fail=may_fail)
         if name == TABLE and is_promised:
             self._go_on(may_fail=may_fail, is_gap=is_gap)
+
+    def _check_lost(self) -> None:
+        """Raise if a state that was there before is gone, and no task deletes states."""
+        # HDFS has no step that replaces a file: an erasure that dies there leaves a hidden one.
+        may_be_hidden = self.world.kind is Kind.HDFS and any(
+            record.task.name == "erase" and record.stumbled for record in self.records
+        )
+        deletes = self._is_moving or self._has("expire", "rollback", "forward")
+        lost = self.first - self.roots.keys()
+        assert not lost or deletes or may_be_hidden, f"{lost} are lost"
 
     def _is_forgotten(self, user: str) -> bool:
         """Whether a task that is tried again could not see its commit: it expired, or was promoted.
@@ -422,12 +456,12 @@ class Model:
             )
         )
 
-    def _line(self, name: str | None) -> Iterator[str]:
-        while name is not None and name in self.nodes:
+    def _line(self, name: str | None) -> Iterator[str | None]:
+        while name in self.nodes:
             yield name
             name = self.nodes[name].parent
 
-    def _check_dropped(self, line: set[str], there: set[str]) -> None:
+    def _check_dropped(self, line: set[str | None], there: set[str | None]) -> None:
         """Raise if a commit is in a table that was made after it, or lost by its own.
 
         A commit beside the drop may be in both for some time, and carry later ones away with it.
@@ -442,9 +476,9 @@ class Model:
             for record in self.records
         )
         for record, made in commits if all(each.outcome == "done" for each in drops) else ():
-            is_there = made.delta_manifest_list in line
+            is_there = made.uuid in line
             if any((record.ended or 0) < began for began, _ in order):
-                assert made.delta_manifest_list not in there, (
+                assert made.uuid not in there, (
                     f"'{record.task.user}' outlived the drop of its table"
                 )
             elif is_disjoint and not any(
@@ -452,9 +486,9 @@ class Model:
             ):
                 assert is_there, f"'{record.task.user}' was acknowledged, and is lost"
 
-    def _check_record(self, record: Record, line: set[str]) -> None:
+    def _check_record(self, record: Record, line: set[str | None]) -> None:
         if isinstance(record.value, Snapshot) and record.outcome == "done":
-            is_there = record.value.delta_manifest_list in line
+            is_there = record.value.uuid in line
             undone = any(self._may_undo(other, record) for other in self.records)
             assert undone or is_there, f"'{record.task.user}' was acknowledged, and is lost"
         # A promotion is several steps: it may publish before storage fails, or the table moves.
@@ -467,6 +501,35 @@ class Model:
                 if "/branch-pr-" not in path  # a refused promotion leaves its preview
             }
             assert record.task.user not in users, f"'{record.task.user}' was refused, and is there"
+
+    def _check_erased(self, record: Record) -> None:
+        """Raise if a row is in a file that a state of before needs."""
+        for path, root in self.roots.items():
+            table = path[: _ROOT.fullmatch(path).end("table")]  # type: ignore[union-attr]
+            if self.nodes[root.snapshot.uuid].made < record.began:
+                for name in root.data:
+                    data = self.world.store.file(f"{table}/{name}").data
+                    keys = pq.read_table(io.BytesIO(data), columns=["id"])["id"].to_pylist()
+                    assert SHARED not in keys, f"{path} needs {name}, which has an erased row"
+
+    def _check_followed(self, table: Table, *, may_fail: bool) -> None:
+        if any(record.task.name == "rename" and record.stumbled for record in self.records):
+            repair(table._store)  # a commit beside it found no table, and it died before it looked
+        try:
+            if self._has("erase") or not self.world.store.has_failed:
+                self._check_hinted(table._store)
+        except AssertionError:
+            erasures = [record for record in self.records if record.task.name == "erase"]
+            is_alone = not any(
+                record is not other and self._overlap(record, other)
+                for record in erasures
+                for other in self.records
+            )
+            if not erasures or (is_alone and not may_fail):
+                raise
+            self.is_erased_again = True
+            catalog = open_catalog(self.world.kind.value)
+            OPERATIONS["erase"].perform(catalog, erasures[0].task)
 
     def _go_on(self, *, may_fail: bool, is_gap: bool) -> None:
         """Write once more: nothing blocks the table, except files of a dead writer."""

@@ -28,6 +28,7 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import Retention,
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.spec.metadata.snapshot import Tag
+from paimon_assets.erasure import erase
 from paimon_assets.iceberg.follow import repair
 from paimon_assets.review import discard, promote
 
@@ -109,6 +110,22 @@ def _delete(catalog: TableCatalog, task: Task) -> object:
 def _compact(catalog: TableCatalog, task: Task) -> object:
     builder = table_of(catalog).new_compaction_builder().with_commit_user(task.user)
     return builder.with_strategy("full").run(EXECUTOR).snapshot
+
+
+def _rescale(catalog: TableCatalog, task: Task) -> object:
+    buckets = 2 + task.number % 2
+    return table_of(catalog).rescale(EXECUTOR, buckets=buckets, commit_user=task.user)
+
+
+def _erase(catalog: TableCatalog, _: Task) -> object:
+    return erase(
+        table_of(catalog), f"id = {SHARED}", orphans_older_than_ms=AGE_MS, executor=EXECUTOR
+    )
+
+
+def or_erased(rows: Rows) -> Rows:
+    """Return rows that an erasure, which runs, has or has not taken the shared one from."""
+    return {**rows, SHARED: (None, *rows.get(SHARED, ()))}
 
 
 def _expire(catalog: TableCatalog, _: Task) -> None:
@@ -256,7 +273,9 @@ OPERATIONS: dict[str, Operation] = {
     "delete": Operation(
         perform=_delete, change=lambda rows, _: {key: v for key, v in rows.items() if key != SHARED}
     ),
+    "erase": Operation(perform=_erase),
     "compact": Operation(perform=_compact),
+    "rescale": Operation(perform=_rescale),
     "expire": Operation(perform=_expire),
     "clean": Operation(perform=_clean),
     "rollback": Operation(perform=_rollback, undoes=True),

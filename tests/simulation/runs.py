@@ -107,6 +107,7 @@ def run(
 
     with simulated(world):
         model.look_around()
+        model.first = frozenset(model.roots)
         for number, script in enumerate(schedule.scripts):
             tasks = [Task(name, 100 * (number + 1) + n) for n, name in enumerate(script)]
             scheduler.spawn(str(number), number, _Body(result, tasks))
@@ -206,11 +207,13 @@ class _Replayed:
 
 _COMMON = (
     "append", "upsert", "overwrite", "delete", "compact", "expire", "clean", "tag", "branch",
-    "ingest", "serve", "alter", "follow",
+    "ingest", "serve", "alter", "follow", "promote", "rescale",
 )  # fmt: skip
-_RARE = ("rollback", "forward", "rename", "drop")
-"""One of a run at most: they undo commits, or take the table away."""
-_ON_OBJECTS = ("rollback", "forward")
+_ON_KEYS = ("upsert", "rescale")
+"""Those of tables with a key."""
+_RARE = ("rollback", "forward", "erase", "rename", "drop")
+"""One of a run at most: they undo commits, write all states again, or take the table away."""
+_ON_OBJECTS = _RARE[:3]
 """Those that an object store may run beside writers."""
 
 
@@ -219,7 +222,7 @@ def drawn_schedule(seed: int) -> Schedule:
     random = Random(seed)  # noqa: S311 - the same again for the same seed
     kind, keyed = random.choice(list(Kind)), random.random() < _KEYED
     iceberg = random.random() < _ICEBERG
-    common = [name for name in _COMMON if keyed or name != "upsert"]
+    common = [name for name in _COMMON if keyed or name not in _ON_KEYS]
     scripts = [
         [random.choice(common) for _ in range(random.randint(1, 3))]
         for _ in range(random.randint(2, 5))
