@@ -15,6 +15,7 @@ metadata, everything below one folder is one scan. Other partitions are a scan e
 values as constants.
 """
 
+import datetime as dt
 import logging
 import threading
 import zlib
@@ -395,10 +396,10 @@ def _columns(context: ReadContext, scan: Scan, fields: Sequence[DataField]) -> d
 def _values(schema: TableSchema, partition: bytes) -> dict[str, object]:
     fields = schema.partition_fields
     values = deserialize_row(partition, [field.type for field in fields])
-    return {
-        field.name: to_scalar(value, field.type).as_py()
-        for field, value in zip(fields, values, strict=True)
-    }
+    plain = [to_scalar(v, field.type).as_py() for field, v in zip(fields, values, strict=True)]
+    # PySpark makes a literal of a date by a text without the zeros of a year before 1000.
+    texts = [value.isoformat() if isinstance(value, dt.date) else value for value in plain]
+    return {field.name: value for field, value in zip(fields, texts, strict=True)}
 
 
 @contextmanager
