@@ -3,6 +3,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from paimon_assets.engine.control.manifests import (
     cancel_pairs,
 )
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS
@@ -365,3 +367,21 @@ def test_everything_deleted_leaves_no_manifest():
     memory = _Memory()
     metas = [memory.write([_add(1)]), memory.write([_delete(1)])]
     assert _fold(metas, memory, full=1) == []
+
+
+def test_manifest_that_ends_between_two_blocks_is_refused(tmp_path):
+    store = new_store(tmp_path)
+    snapshot = commit(store, message(plain_file()))
+    manifests, paths = store.manifests, store.paths
+    [meta] = manifests.manifests_of(snapshot)
+    for name in (meta.file_name, snapshot.delta_manifest_list):
+        path = Path(paths.manifest(name))
+        data = path.read_bytes()
+        path.write_bytes(data[: data.index(data[-16:]) + 16])  # the header, and no block
+        manifests.forget(name)
+        with pytest.raises(
+            FormatError, match=f"{name}: the storage returned .* bytes, of"
+        ) as caught:
+            list(manifests.read_all(manifests.manifests_of(snapshot)))
+        assert caught.value.kind == "manifest-size"
+        path.write_bytes(data)

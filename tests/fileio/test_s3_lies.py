@@ -260,6 +260,64 @@ def test_falsely_reported_put_is_no_commit(table, faults, server, name):
     assert _all_rows(table.path, server) == before
 
 
+def _file_io_of(odd):
+    options = {"s3.endpoint": odd.uri, "s3.access-key": "a", "s3.secret-key": "b"}
+    return file_io_for("s3://b/k", options)
+
+
+def _read_a_file(file_io):
+    return file_io.open_input("s3://b/x", 100).read()
+
+
+def _read_ranges(file_io):
+    return file_io.read_ranges("s3://b/x", [(0, 10), (90, 100)])
+
+
+@pytest.mark.parametrize("read", [_read_a_file, _read_ranges])
+@pytest.mark.parametrize("size", [0, 1, 50, 91, 99])
+def test_body_shorter_than_its_headers_is_refused(read, size):
+    with ScriptedServer().running() as odd:
+        headers = {"Content-Range": "bytes 0-99/100", "ETag": '"x"'}
+        headers["Last-Modified"] = "Wed, 21 Oct 2015 07:28:00 GMT"
+        odd.will(Say(206, b"x" * size, headers))
+        with pytest.raises((OSError, errors.StorageError), match=r"it returned .* bytes of"):
+            read(_file_io_of(odd))
+
+
+def _page(*names, following="", prefix="x/"):
+    keys = "".join(
+        f"<Contents><Key>{name}</Key><Size>1</Size>"
+        "<LastModified>2024-01-01T00:00:00Z</LastModified></Contents>"
+        for name in names
+    )
+    more = f"<NextContinuationToken>{following}</NextContinuationToken>" if following else ""
+    text = f"<ListBucketResult><Prefix>{prefix}</Prefix>{keys}{more}</ListBucketResult>"
+    return Say(200, text.encode())
+
+
+@pytest.mark.parametrize(
+    ("pages", "why"),
+    [
+        ([_page("x/a", following="t"), _page("x/b", following="t")], "its pages repeat"),
+        ([_page(following="t"), _page(following="u"), _page(following="t")], "its pages repeat"),
+        ([_page("x/a", following="t"), _page("x/a", following="u")], "its pages repeat"),
+        ([_page(prefix="y/")], "it is of 'y/'"),
+    ],
+)
+def test_listing_that_repeats_or_is_of_another_folder_ends(pages, why):
+    with ScriptedServer().running() as odd:
+        odd.will(*pages)
+        with pytest.raises(errors.StorageError, match=why):
+            _file_io_of(odd).list_directory("s3://b/x")
+
+
+def test_repeated_name_is_listed_once():
+    with ScriptedServer().running() as odd:
+        odd.will(_page("x/a", "x/b", "x/b", following="t"), _page("x/b", "x/c"))
+        listed = _file_io_of(odd).list_directory("s3://b/x")
+    assert [each.name for each in listed] == ["a", "b", "c"]
+
+
 @pytest.mark.parametrize(
     ("status", "code", "way_out"),
     [

@@ -31,7 +31,7 @@ from msgspec import Struct, field
 
 from paimon_assets.engine.codec.avro import manifest_avro
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row, serialize_row
-from paimon_assets.engine.errors import NotFoundError
+from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, SimpleStats
 from paimon_assets.engine.spec.metadata.manifest import (
@@ -223,6 +223,20 @@ class ManifestNames(Struct):
         return name
 
 
+def _check_whole(path: str, data: bytes, size: int | None) -> None:
+    """Refuse an answer that ends early: one that ends between two blocks of Avro has no error.
+
+    Raises:
+        FormatError: Kind `manifest-size`.
+    """
+    if size is not None and len(data) < size:
+        message = (
+            f"{path}: the storage returned {len(data)} bytes, of {size}. Read again; if the file "
+            "itself is short, the table is damaged: roll back to a snapshot or tag before it."
+        )
+        raise FormatError(message, kind="manifest-size", path=path)
+
+
 class ManifestStore:
     def __init__(
         self,
@@ -259,20 +273,23 @@ class ManifestStore:
     def manifests_of(self, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
         """Return the manifests of a snapshot: its base list, then its delta list."""
         with self._file_io.ahead(reads=self.unread_lists([snapshot])):
-            base = self.read_list(snapshot.base_manifest_list)
-            return base + self.read_list(snapshot.delta_manifest_list)
+            base = self.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+            delta = snapshot.delta_manifest_list
+            return base + self.read_list(delta, snapshot.delta_manifest_list_size)
 
     def delta(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
         """Yield the changes of a snapshot."""
         return self.read_all(self.read_list(snapshot.delta_manifest_list))
 
-    def read_list(self, name: str) -> tuple[ManifestFileMeta, ...]:
-        """Read a manifest list, or take it from the cache."""
+    def read_list(self, name: str, size: int | None = None) -> tuple[ManifestFileMeta, ...]:
+        """Read a manifest list, or take it from the cache; `size` is its size in the snapshot."""
         key = self._key(name)
         metas = self._cache.get(key)
         if metas is None:
             path = self._paths.manifest(name)
-            metas = tuple(manifest_avro.read_manifest_list(self._file_io.read_bytes(path), path))
+            data = self._file_io.read_bytes(path)
+            metas = tuple(manifest_avro.read_manifest_list(data, path))
+            _check_whole(path, data, size)
             self._cache.put(key, metas, _META_BYTES)
         return metas
 
@@ -290,6 +307,7 @@ class ManifestStore:
             path = self._paths.manifest(meta.file_name)
             data = self._file_io.read_bytes(path) if data is None else data
             entry_count = meta.num_added_files + meta.num_deleted_files
+            _check_whole(path, data, meta.file_size)
             if keep is not None and entry_count > _LARGE_MANIFEST_ENTRIES:
                 return manifest_avro.read_manifest(data, path, keep)
             entries = tuple(manifest_avro.read_manifest(data, path))

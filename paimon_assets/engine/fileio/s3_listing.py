@@ -17,6 +17,7 @@ from urllib.parse import quote, unquote_plus, urlencode
 from xml.etree import ElementTree
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.values import Value
 
@@ -70,12 +71,17 @@ class S3Listing(Value, dict=True):
             "prefix": prefix,
             "start-after": after,
         }
+        tokens, last = {""}, set[str]()
         while True:
             page, following = _parse_page(self._answer(asked), prefix)
-            yield page
+            names = {each["path"]: each for each in page.objects}
+            if following in tokens or (names and names.keys() <= last):
+                raise NoListingError("its pages repeat")
+            yield replace(page, objects=[names[name] for name in names if name not in last])
             if following is None:
                 return
-            asked["continuation-token"] = following
+            asked["continuation-token"], last = following, {*names}
+            tokens.add(following)
 
     def _answer(self, asked: dict[str, str]) -> bytes:
         """Return the body of an answer 200; other answers have the text of obstore's errors."""
@@ -146,6 +152,9 @@ def _parse_page(body: bytes, prefix: str) -> tuple[Page, str | None]:
             objects.append(_object(element, decode))
         elif _tag(element) == "CommonPrefixes":
             directories.append(decode(_text(element, "Prefix")).strip("/"))
+    echo = _text(root, "Prefix")
+    if echo and prefix not in (echo, decode(echo)):
+        raise NoListingError(f"it is of '{decode(echo)}', and was asked for '{prefix}'")
     names = [*(each["path"] for each in objects), *directories]
     if other := next((name for name in names if not f"{name}/".startswith(prefix)), None):
         raise NoListingError(f"it has '{other}', and was asked for '{prefix}'")
