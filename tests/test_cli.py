@@ -164,9 +164,7 @@ def test_rows_read_into_file_can_be_written_to_table(run, tmp_path, suffix):
     assert pq.read_table(final).to_pylist() == pa.table(ROWS).to_pylist()
 
 
-def test_files_of_different_columns_are_refused_before_anything_is_written(
-    run, rows_file, tmp_path
-):
+def test_files_of_different_columns_are_refused_first(run, rows_file, tmp_path):
     create(run)
     for name, columns in (
         ("fewer", {"id": [3]}),

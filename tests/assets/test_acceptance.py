@@ -27,7 +27,7 @@ def test_lists_name_tests() -> None:
     assert len(NAMED) > 50
 
 
-def test_features_have_an_answer_and_a_test() -> None:
+def test_features_have_answer_and_test() -> None:
     table = FEATURES.split("## ")[0].split("|---|---|---|\n")[1].strip().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     assert len(rows) == 45

@@ -45,7 +45,7 @@ def lines(metadata):
     return [record.data for record in metadata["paimon/result"].records]
 
 
-def test_every_operation_has_a_job_with_its_parameters_as_a_form():
+def test_every_operation_has_job_with_its_parameters_as_form():
     assert PROCEDURES
     for name, operation in PROCEDURES.items():
         job = build_operation_job(name)
@@ -57,7 +57,7 @@ def test_every_operation_has_a_job_with_its_parameters_as_a_form():
         build_operation_job("promot")
 
 
-def test_the_launchpad_begins_with_a_dry_run(paimon, instance, table):
+def test_launchpad_begins_with_dry_run(paimon, instance, table):
     write(table, (3, 3.0))
     suggestion = {"table": "shop.prices", "where": "id = 3"}
     job = build_operation_job("erase", "forget_job", suggestion=suggestion)
@@ -65,7 +65,7 @@ def test_the_launchpad_begins_with_a_dry_run(paimon, instance, table):
     assert len(read(table)) == 3
 
 
-def test_diff_shows_numbers_and_the_text_of_a_comment(paimon, instance, table):
+def test_diff_shows_numbers_and_text_of_comment(paimon, instance, table):
     write(table, (2, 5.0), (3, 3.0))
     succeeded, _, metadata = run(paimon, instance, "diff", table="shop.prices", from_version="1")
     assert succeeded
@@ -73,7 +73,7 @@ def test_diff_shows_numbers_and_the_text_of_a_comment(paimon, instance, table):
     assert "| price | 1 |" in metadata["paimon/report"].value
 
 
-def test_promote_makes_main_equal_to_the_branch_after_a_dry_run(paimon, instance, table):
+def test_promote_makes_main_equal_to_branch_after_dry_run(paimon, instance, table):
     preview(paimon, (2, 5.0))
     for dry_run in (True, False):
         assert read(table.refresh()) == [(1, 1.0), (2, 2.0)]
@@ -84,7 +84,7 @@ def test_promote_makes_main_equal_to_the_branch_after_a_dry_run(paimon, instance
     assert read(table.refresh()) == [(1, 1.0), (2, 5.0)]
 
 
-def test_a_refused_promotion_fails_and_a_discarded_branch_is_gone(paimon, instance, table):
+def test_refused_promotion_fails_and_discarded_branch_is_gone(paimon, instance, table):
     preview(paimon, (2, 5.0))
     write(table, (3, 3.0))
     succeeded, failure, metadata = run(paimon, instance, "promote", branch="pr")
@@ -114,7 +114,7 @@ def test_erase_fails_if_rows_may_be_left(paimon, instance, table, warehouse):
     )
 
 
-def test_bad_input_fails_with_the_message_of_the_operation(paimon, instance, table):
+def test_bad_input_fails_with_message_of_operation(paimon, instance, table):
     succeeded, failure, _ = run(paimon, instance, "erase", table="shop.prices", where="no = 1")
     assert (succeeded, "no" in failure) == (False, True)
     succeeded, failure, _ = run(paimon, instance, "diff", table="shop.gone", from_version="1")

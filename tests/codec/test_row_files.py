@@ -49,7 +49,7 @@ def read(path, row_format, columns=None):
 
 
 @pytest.mark.parametrize("row_format", list(RowFormat))
-def test_every_format_gives_its_rows_in_order_and_no_foreign_metadata(tmp_path, row_format):
+def test_formats_keep_row_order_without_foreign_metadata(tmp_path, row_format):
     marked = ROWS.replace_schema_metadata({"pandas": "{}"})
     found = read(write(tmp_path / "rows", row_format, marked), row_format)
     assert found.equals(ROWS)

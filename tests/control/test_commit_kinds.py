@@ -151,7 +151,7 @@ def test_deletes_during_compaction_survive(store):
     assert (live_names(store), _index_names(store)) == (["new"], [])
 
 
-def test_compaction_commits_files_changelog_and_index_in_one_snapshot(keyed, tmp_path):
+def test_compaction_commits_files_changelog_and_index_at_once(keyed, tmp_path):
     level_0 = keyed_file(0, 9, file_name="new")
     commit(keyed, message(level_0, total_buckets=2))
     made = commit(

@@ -149,7 +149,7 @@ def test_commit_without_answer_is_unknown_and_not_resent(api, server, answer):
 
 
 @pytest.mark.parametrize("last", [error(503), error(404, "TABLE")], ids=["503", "404"])
-def test_commit_that_may_have_happened_is_unknown_after_any_later_answer(api, server, last):
+def test_possible_commit_stays_unknown_after_later_answers(api, server, last):
     server.will(*[error(503)] * 5, last)
     with pytest.raises(errors.CommitUnknownError):
         commit(api)

@@ -272,7 +272,7 @@ def test_write_only_features_do_not_stop_reads(declared, options):
 
 
 @pytest.mark.parametrize("storage", ["disabled", "table-location", "Hadoop-Catalog"])
-def test_iceberg_metadata_without_another_catalog_and_avro_manifests_are_written(storage):
+def test_own_iceberg_metadata_and_avro_manifests_are_writable(storage):
     options = {"metadata.iceberg.storage": storage, "manifest.format": "AVRO"}
     check_writable("db.t", _schema(PLAIN, **options))
 

@@ -122,7 +122,7 @@ def test_casts_follow_dialect_and_zone_of_table():
     assert found.apply(instants).to_pydict() == {"a": ["1970-01-01 09:00:00.000"]}
 
 
-def test_value_that_cannot_be_cast_is_shown_with_table_column_and_file():
+def test_uncastable_value_names_table_column_and_file():
     found = mapping([(0, "now", "INT")], [(0, "then", "STRING")], table="db.t")
     with pytest.raises(InvalidInputError) as caught:
         found.apply(pa.record_batch({"then": ["1", "x1"]}))

@@ -393,7 +393,7 @@ def test_only_timestamps_of_more_than_6_digits_are_int96(tmp_path):
     assert found.to_pylist() == table.to_pylist()
 
 
-def test_aborted_file_with_timestamps_of_two_kinds_is_no_parquet_file(tmp_path):
+def test_aborted_file_with_two_timestamp_kinds_has_no_footer(tmp_path):
     path = tmp_path / "data-1.parquet"
     writer = open_writer(FILE_IO, str(path), TABLE.schema)
     writer.write(TABLE)

@@ -262,7 +262,7 @@ def test_rows_are_gathered_from_any_chunks(sizes, seed):
 
 @settings(max_examples=often(20))
 @given(st.lists(st.integers(1, 400), min_size=20, max_size=60), st.integers(2, 4))
-def test_threads_write_rows_of_an_append_table_in_order(tmp_path_factory, sizes, threads):
+def test_threads_write_rows_of_append_table_in_order(tmp_path_factory, sizes, threads):
     path = tmp_path_factory.mktemp("t")
     rows, ends = rows_of(sum(sizes)), list(itertools.accumulate(sizes))
     batches = [

@@ -67,7 +67,7 @@ def let_go_on(pid: int) -> None:
         os.close(process)
 
 
-def dies_and_is_resumed(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
+def is_resumed_after_kill(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
     """Let someone die, execute again, and check; False if the job had ended before."""
     (home / "steps").write_text(str(steps))
     landing = foreign.states(home / "landing")
@@ -105,7 +105,7 @@ def home_of(tmp_path: Path, kind: Kind) -> Path:
 
 @pytest.mark.parametrize(("kind", "fate"), FEW)
 def test_killed_job_is_resumed(kind: Kind, fate: Fate, tmp_path: Path) -> None:
-    assert dies_and_is_resumed(home_of(tmp_path, kind), kind, fate, IN_THE_MIDDLE)
+    assert is_resumed_after_kill(home_of(tmp_path, kind), kind, fate, IN_THE_MIDDLE)
 
 
 @pytest.mark.hunt_only
@@ -116,7 +116,7 @@ def test_job_survives_kill_at_any_call(kind: Kind, fate: Fate, tmp_path: Path) -
     deaths = 0
     for steps in itertools.count((SHIFT * 7 + CASES.index((kind, fate))) % STRIDE, STRIDE):
         try:
-            if not dies_and_is_resumed(home, kind, fate, steps):
+            if not is_resumed_after_kill(home, kind, fate, steps):
                 break
         except BaseException as error:
             error.add_note(f"{kind}, {fate}, moment {steps}")

@@ -35,7 +35,7 @@ def calls(monkeypatch):
     return listed
 
 
-def lost_by_a_power_failure(calls, root):
+def lost_by_power_failure(calls, root):
     """Names a disk may not have if the power fails now: files and directories never flushed."""
     flushed = {path for event, path in calls if event == "flush"}
     for path in list(flushed):  # a published file is flushed under a hidden name first
@@ -64,7 +64,7 @@ def test_commit_flushes_its_files_first(tmp_path, calls, schema):
     table = new_table(catalog, schema, pa.table({"id": [1, 2], "day": ["a", "b"]}))
     snapshot = str(tmp_path / "w/db.db/t/snapshot/snapshot-1")
     at = calls.index(("name", snapshot))
-    assert lost_by_a_power_failure(calls[:at], tmp_path / "w/db.db") == set()
+    assert lost_by_power_failure(calls[:at], tmp_path / "w/db.db") == set()
     assert ("flush", str(Path(snapshot).parent)) in calls[at:]
     assert table.to_arrow().num_rows == 2
 

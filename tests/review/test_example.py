@@ -104,7 +104,7 @@ def branches(warehouse):
     return [*table.branches.list(), *table.tags.list()]
 
 
-def test_a_pull_request_is_opened_extended_and_merged(production, tmp_path):
+def test_pull_request_is_opened_extended_and_merged(production, tmp_path):
     change = Checkout(tmp_path, factor=2)
     assert change.event("opened") == 0
     assert tables(production.warehouse) == [MAIN, [(12.5,)]]
@@ -119,7 +119,7 @@ def test_a_pull_request_is_opened_extended_and_merged(production, tmp_path):
     assert branches(production.warehouse) == []
 
 
-def test_a_closed_pull_request_leaves_nothing(production, tmp_path):
+def test_closed_pull_request_leaves_nothing(production, tmp_path):
     change = Checkout(tmp_path, factor=2)
     assert change.event("opened") == 0
     assert change.event("closed") == 0
@@ -127,7 +127,7 @@ def test_a_closed_pull_request_leaves_nothing(production, tmp_path):
     assert branches(production.warehouse) == []
 
 
-def test_a_pull_request_that_main_has_overtaken_is_refused(production, tmp_path):
+def test_pull_request_that_main_has_overtaken_is_refused(production, tmp_path):
     change = Checkout(tmp_path, factor=2)
     assert change.event("opened") == 0
     table = new_catalog_in(production.warehouse, "shop").get_table("shop.prices")
@@ -138,7 +138,7 @@ def test_a_pull_request_that_main_has_overtaken_is_refused(production, tmp_path)
     assert tables(production.warehouse) == [[*MAIN, (3, 1.0)], [(12.5,)]]
 
 
-def test_the_page_shows_the_files_of_the_project():
+def test_page_shows_files_of_project():
     page = (ROOT / "docs" / "review" / "branch-deployments.md").read_text()
     for name in ("definitions.py", WORKFLOW):
         [block] = re.findall(rf'```\w+ title="{re.escape(name)}"\n(.*?)```', page, re.DOTALL)

@@ -126,7 +126,7 @@ def test_rows_that_take_much_memory_are_left_to_tasks(spark, new_catalog, is_dri
 
 
 @pytest.fixture
-def no_broadcast_of_them(spark):
+def broadcasts_disabled(spark):
     with session_with(spark, **{"spark.sql.autoBroadcastJoinThreshold": "1000"}):
         yield
 
@@ -136,7 +136,7 @@ def plan_of(frame):
 
 
 def test_key_range_is_read_by_driver_and_computed_by_tasks(
-    spark, new_catalog, is_driver_read, no_broadcast_of_them, monkeypatch
+    spark, new_catalog, is_driver_read, broadcasts_disabled, monkeypatch
 ):
     table = table_with_rows(new_catalog, keys=["id"], bucket="2")
     read = table.new_read_builder().with_filter("id >= 100 AND id < 800 AND price > 20.0")

@@ -65,7 +65,7 @@ def ways(session, read):
 
 
 @pytest.mark.spark
-def test_every_type_reads_alike(spark, new_catalog):
+def test_types_read_same(spark, new_catalog):
     early = {**A_ROW, "day": dt.date(1500, 2, 28), "local": dt.datetime(1700, 1, 1)}
     rows = [A_ROW, NOTHING, early]
     listed = [{name: row[name] for name in PLAIN_TYPES} for row in rows]
@@ -75,7 +75,7 @@ def test_every_type_reads_alike(spark, new_catalog):
 
 
 @pytest.mark.spark
-def test_orc_files_read_alike(spark, new_catalog):
+def test_orc_files_read_same(spark, new_catalog):
     listed = [{name: row[name] for name in ORC_TYPES} for row in (A_ROW, NOTHING)]
     table = new_table(new_catalog, ORC_TYPES, *listed, options={"file.format": "orc"})
     table = table.alter(
@@ -91,7 +91,7 @@ def test_orc_files_read_alike(spark, new_catalog):
 
 
 @pytest.mark.spark
-def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
+def test_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
     columns = {**COLUMNS, "local": "TIMESTAMP(3)", "instant": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
     start = {"local": dt.datetime(1970, 1, 1), "instant": dt.datetime(1970, 1, 1, tzinfo=dt.UTC)}
     table = new_table(new_catalog, columns, *({**row, **start} for row in some_rows()))
@@ -115,7 +115,7 @@ def test_a_filter_between_two_milliseconds_loses_no_row(spark, new_catalog):
 @pytest.mark.parametrize(
     "fine", ["DATE", "TIMESTAMP(3)", "CHAR(3)", data_types.ArrayType(element=data_types.integer())]
 )
-def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, fine):
+def test_engine_reads_types_that_orc_writers_differ_on(new_catalog, fine):
     options = {"file.format": "orc"}
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
     for columns, plain in ((None, False), (["id", "part"], True)):
@@ -125,7 +125,7 @@ def test_types_that_orc_writers_write_differently_are_the_engines(new_catalog, f
 
 
 @pytest.mark.parametrize("fine", [INSTANT, data_types.ArrayType(element=INSTANT)])
-def test_an_orc_file_with_an_instant_is_the_engines_whatever_is_read(new_catalog, fine):
+def test_engine_reads_orc_files_with_instants(new_catalog, fine):
     options = {"file.format": "orc", "orc.timestamp-ltz.legacy.type": "false"}
     table = new_table(new_catalog, {**COLUMNS, "fine": fine}, *some_rows(), options=options)
     plan = table.new_read_builder().with_columns(["id", "part"]).plan()
@@ -142,7 +142,7 @@ def test_an_orc_file_with_an_instant_is_the_engines_whatever_is_read(new_catalog
         {"flag": "BOOLEAN", "text": "STRING"},
     ],
 )
-def test_partition_columns_come_from_the_metadata(spark, new_catalog, keys):
+def test_partition_columns_come_from_metadata(spark, new_catalog, keys):
     values = {
         "part": ["b/ä =%", " ", None],
         "text": ["x", "__DEFAULT_PARTITION__", "{a}*?"],
@@ -175,7 +175,7 @@ WHERE = [
 
 @pytest.mark.spark
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
-def test_predicates_pass_the_same_rows(spark, new_catalog, zone):
+def test_predicates_pass_same_rows(spark, new_catalog, zone):
     types = {
         **COLUMNS,
         "price": "DECIMAL(10, 2)",
@@ -205,7 +205,7 @@ def test_predicates_pass_the_same_rows(spark, new_catalog, zone):
 
 
 @pytest.mark.spark
-def test_files_of_older_schemas_and_of_merges_are_left_to_the_engine(spark, new_catalog):
+def test_engine_reads_older_schemas_and_merges(spark, new_catalog):
     table = new_table(new_catalog, COLUMNS, *some_rows(), options={"file.format": "parquet"})
     table = table.alter(
         [
@@ -238,9 +238,7 @@ def foreign_folder(home, days=20):
 
 
 @pytest.mark.spark
-def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
-    spark, new_catalog, tmp_path
-):
+def test_partition_folder_with_renamed_columns_is_one_scan(spark, new_catalog, tmp_path):
     columns = {"id": "BIGINT", "amount": "INT", "part": "STRING", "day": "INT"}
     table = new_table(new_catalog, columns, partition_keys=["part", "day"])
     table.segments().add(foreign_folder(tmp_path / "home"), EmbeddedExecutor())
@@ -268,7 +266,7 @@ def test_a_folder_of_partitions_is_one_scan_whatever_its_columns_are_called_now(
 
 
 @pytest.mark.spark
-def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark, new_catalog):
+def test_partitions_without_folders_are_scans_up_to_limit(spark, new_catalog):
     rows = [{"id": n, "day": dt.date(2024, 1, 1 + n)} for n in range(18)]
     # Folders of dates are called by day numbers, which Spark would not take for dates.
     table = new_table(new_catalog, {"id": "BIGINT", "day": "DATE"}, *rows, partition_keys=["day"])
@@ -283,7 +281,7 @@ def test_many_partitions_that_folders_do_not_tell_are_scans_up_to_a_limit(spark,
 
 
 @pytest.mark.spark
-def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
+def test_session_keeps_its_listing_setting(spark, new_catalog):
     setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
     before = spark.conf.get(setting)
     ways(spark, new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder())
@@ -305,12 +303,12 @@ def test_sessions_keep_their_own_way_of_listing(spark, new_catalog):
         ("d=1", None),
     ],
 )
-def test_folders_must_say_the_partition_in_spark_words(folder, base):
+def test_folders_name_partitions_as_spark(folder, base):
     assert native_scans.base_of(folder, {"n": "x", "d": "1"}) == base
 
 
 @pytest.mark.spark
-def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse):
+def test_missing_file_raises_same_error(spark, new_catalog, warehouse):
     table = new_table(new_catalog, COLUMNS, *some_rows())
     plan = table.new_read_builder().plan()
     executor = executor_module.SparkExecutor(spark)
@@ -326,7 +324,7 @@ def test_a_missing_file_is_the_error_it_always_was(spark, new_catalog, warehouse
 
 
 @pytest.mark.spark
-def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, new_catalog):
+def test_second_read_reuses_relation_and_joins(spark, new_catalog):
     table = new_table(new_catalog, COLUMNS, *some_rows())
 
     def frame(where):
@@ -347,7 +345,7 @@ def test_a_second_read_takes_the_relation_of_the_first_and_joins_with_it(spark, 
 
 
 @pytest.mark.spark
-def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
+def test_least_recently_used_relations_are_dropped(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(native_scans, "_relations", native_scans.SessionCache(2))
     made = []
 
@@ -364,7 +362,7 @@ def test_only_the_relations_used_last_are_kept(spark, tmp_path, monkeypatch):
 
 
 @pytest.mark.spark
-def test_refreshed_files_of_a_segment_are_read_again(spark, new_catalog, tmp_path):
+def test_refreshed_files_of_segment_are_read_again(spark, new_catalog, tmp_path):
     folder = tmp_path / "segment"
     folder.mkdir()
 
@@ -388,9 +386,7 @@ def test_refreshed_files_of_a_segment_are_read_again(spark, new_catalog, tmp_pat
 
 
 @pytest.mark.spark
-def test_a_file_replaced_after_the_frame_was_made_is_refused_if_tasks_read_it(
-    spark, new_catalog, tmp_path
-):
+def test_file_replaced_after_planning_is_refused_by_tasks(spark, new_catalog, tmp_path):
     """The way out of docs/guarantees.md; Spark's own reader takes the other file's rows."""
     folder = tmp_path / "segment"
     folder.mkdir()
@@ -414,7 +410,7 @@ def test_a_file_replaced_after_the_frame_was_made_is_refused_if_tasks_read_it(
 
 
 @pytest.mark.spark
-def test_the_setting_turns_it_off(spark, new_catalog):
+def test_setting_disables_native_reads(spark, new_catalog):
     plan = new_table(new_catalog, COLUMNS, *some_rows()).new_read_builder().plan()
     with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
         native, left = native_scans.read_natively(spark, plan.context, plan.splits)
@@ -442,7 +438,7 @@ DELETIONS = DeletionFile(path="/w/index-1", offset=1, length=30)
         ({}, {"schema_id": 7}),
     ],
 )
-def test_files_unlike_the_read_are_left_to_the_engine(new_catalog, of_split, of_file):
+def test_engine_reads_files_unlike_schema(new_catalog, of_split, of_file):
     context, split = context_and_split(new_catalog)
     schemas = plain_files.PlainSchemas.of(context)
     assert plain_files.is_plain(context, split, schemas)
@@ -453,7 +449,7 @@ def test_files_unlike_the_read_are_left_to_the_engine(new_catalog, of_split, of_
 
 
 @pytest.mark.parametrize(("deleted", "raw"), [(None, True), (1, True), (0, False)])
-def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
+def test_engine_reads_buckets_to_merge(new_catalog, deleted, raw):
     context, split = context_and_split(new_catalog, primary_keys=["id"], options={"bucket": "1"})
     rewritten = [
         msgspec.structs.replace(
@@ -478,7 +474,7 @@ def test_buckets_that_need_a_merge_are_the_engines(new_catalog, deleted, raw):
         ("DOUBLE", True),
     ],
 )
-def test_types_the_readers_disagree_on_are_the_engines(new_catalog, extra, alike):
+def test_engine_reads_types_that_readers_differ_on(new_catalog, extra, alike):
     table = new_table(new_catalog, {**COLUMNS, "extra": extra})
     fits = plain_files.columns_fit(table.new_read_builder().plan().context)
     assert fits is alike
@@ -556,7 +552,7 @@ FILTERS = (
 
 
 @pytest.mark.spark
-def test_times_are_read_alike(spark, new_catalog, tmp_path):
+def test_times_read_same(spark, new_catalog, tmp_path):
     table = import_files(
         new_catalog,
         tmp_path / "in",
@@ -577,7 +573,7 @@ def test_times_are_read_alike(spark, new_catalog, tmp_path):
 
 
 @pytest.mark.spark
-def test_unlike_reads_of_spark_are_left_to_the_engine(spark, new_catalog, tmp_path):
+def test_engine_reads_types_spark_differs_on(spark, new_catalog, tmp_path):
     files = ((MILLIS, {}), (MICROS.slice(3, 4), {"use_deprecated_int96_timestamps": True}))
     table = import_files(new_catalog, tmp_path / "in", *files)
     executor = executor_module.SparkExecutor(spark)
@@ -614,7 +610,7 @@ def test_footer_decides_about_spark(new_catalog, tmp_path, rows, how, left):
     assert {name: left_over(table, ["n", name]) for name in left} == left
 
 
-def test_files_finer_than_their_column_are_the_engines(new_catalog, tmp_path):
+def test_engine_reads_files_finer_than_column(new_catalog, tmp_path):
     columns = {**TIMES, "local": "TIMESTAMP(3)"}
     files = ((MICROS, {}), (MIXED, {}))
     table = import_files(new_catalog, tmp_path / "in", *files, columns=columns)
@@ -622,7 +618,7 @@ def test_files_finer_than_their_column_are_the_engines(new_catalog, tmp_path):
     assert left_over(table, ["n", "instant"]) == 0
 
 
-def test_nested_timestamps_and_days_of_the_old_calendar(new_catalog, tmp_path):
+def test_nested_timestamps_and_days_of_old_calendar(new_catalog, tmp_path):
     listed = pa.table(
         {
             "many": pa.array([[dt.datetime(2024, 1, 1)]], pa.list_(pa.timestamp("us"))),
@@ -642,7 +638,7 @@ def test_nested_timestamps_and_days_of_the_old_calendar(new_catalog, tmp_path):
     assert left_over(table, ["n"]) == 0
 
 
-def test_missing_file_is_left_to_the_engine_which_raises(new_catalog, tmp_path):
+def test_engine_raises_for_missing_file(new_catalog, tmp_path):
     table = import_files(new_catalog, tmp_path / "in", (MICROS, {}))
     plan = table.new_read_builder().plan()
     (tmp_path / "in" / "0.parquet").unlink()
@@ -668,18 +664,18 @@ SCHEMA = first_table_schema(
 
 
 @pytest.mark.parametrize("join", [And, Or])
-def test_a_wide_filter_is_left_to_the_engine(join):
+def test_engine_applies_wide_filters(join):
     wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
     assert condition.to_condition(bind(wide, SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.parametrize("text", ["lower(c4) = 'x'", "c4 = 'x' OR NOT CAST(c4 AS INT) = 1"])
-def test_a_function_is_left_to_the_engine(text):
+def test_engine_applies_functions(text):
     assert condition.to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.spark
-def test_the_same_rows_pass(spark):
+def test_same_rows_pass_filter(spark):
     most = max(map(len, VALUES.values()))
     columns = [[*values, *[None] * (most - len(values))] for values in VALUES.values()]
     names = SCHEMA.field_names

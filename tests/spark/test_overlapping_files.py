@@ -28,7 +28,7 @@ OVERLAPPING: tuple[dict[str, str], ...] = (
 
 @pytest.mark.spark
 @pytest.mark.parametrize("keys", [["id"], ["part", "id"]])
-def test_overlapping_files_are_read_by_spark_as_the_engine_merges_them(spark, new_catalog, keys):
+def test_spark_merges_overlapping_files_as_engine(spark, new_catalog, keys):
     draw = Random(54)  # noqa: S311
     for number, options in enumerate(OVERLAPPING):
         declared = {"bucket": "2", "rowkind.field": "op", "read.batch-size": "5", **options}
@@ -88,7 +88,7 @@ def test_overlapping_files_of_equal_size_are_distinguished(spark, new_catalog):
 
 
 @pytest.mark.spark
-def test_files_in_the_order_of_another_key_type_are_merged_by_the_engine(spark, new_catalog):
+def test_engine_merges_files_of_another_key_type(spark, new_catalog):
     columns = {"id": "INT", "v": "STRING"}
     options = {"bucket": "1"}
     table = new_table(new_catalog, columns, primary_keys="id", options=options)
@@ -107,7 +107,7 @@ def test_files_in_the_order_of_another_key_type_are_merged_by_the_engine(spark, 
 
 
 @pytest.mark.spark
-def test_files_whose_rows_are_made_of_several_records_are_the_engines(spark, new_catalog):
+def test_engine_reads_rows_of_several_records(spark, new_catalog):
     options = {"merge-engine": "partial-update", "bucket": "1"}
     table = new_table(new_catalog, COLUMNS, *ROWS, primary_keys="id", options=options)
     write(table, *ROWS[:4])

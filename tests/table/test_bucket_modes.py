@@ -179,7 +179,7 @@ def test_only_fixed_buckets_are_rescaled(catalog, bucket):
         table.rescale(EXECUTOR, buckets=2)
 
 
-def test_some_partitions_of_keys_that_change_partition_are_not_overwritten(catalog):
+def test_cross_partition_tables_refuse_partial_overwrite(catalog):
     table = new_table(
         catalog, ORDERS, partition_keys=["day"], primary_keys=["id"], options={"bucket": "-1"}
     )

@@ -172,7 +172,7 @@ def test_pandas_values_that_fit_are_taken(data_type, values, expected):
         ("DECIMAL(5, 2)", [0.5]),
     ],
 )
-def test_pandas_values_that_would_lose_something_are_refused_by_column(data_type, values):
+def test_lossy_pandas_values_are_refused_by_column(data_type, values):
     with pytest.raises(InvalidInputError, match="'c'"):
         stored_as(data_type, values)
 

@@ -43,7 +43,7 @@ def read_back(catalog, folder, text, file_format, columns=None, **options):
     return [tuple(row.values()) for row in table.to_arrow().to_pylist()]
 
 
-def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
+def test_headerless_csv_of_another_locale_is_read(catalog, tmp_path):
     text = (
         "# exported\n"
         "1;'ä;b';29.02.2024;29.02.2024 13:05:07,250;1234,50\n"
@@ -75,13 +75,13 @@ def test_a_csv_of_another_country_without_a_header_is_read(catalog, tmp_path):
         ("TIMESTAMP(3)", "d.M.yyyy HH:mm:ss.SSS", "31.4.2024 10:00:00.000"),
     ],
 )
-def test_a_day_that_is_not_there_is_no_other_day(catalog, tmp_path, column, pattern, text):
+def test_invalid_day_is_refused(catalog, tmp_path, column, pattern, text):
     options = {"dateFormat": pattern, "timestampFormat": pattern}
     with pytest.raises(FormatError, match=f"'{text[:8]}.* is no such time"):
         read_back(catalog, tmp_path / "c", f"a\n{text}\n", "csv", {"a": column}, **options)
 
 
-def test_digits_that_a_time_column_does_not_hold_are_refused(catalog, tmp_path):
+def test_excess_digits_of_time_are_refused(catalog, tmp_path):
     pattern = {"timestampFormat": "dd.MM.yyyy HH:mm:ss.SSSSSS"}
     text = "a\n01.01.2024 00:00:00.123000\n"
     found = read_back(catalog, tmp_path / "c", text, "csv", {"a": "TIMESTAMP(3)"}, **pattern)
@@ -93,29 +93,27 @@ def test_digits_that_a_time_column_does_not_hold_are_refused(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("text", ["29.02.2024", " 29.2.2024", '"29.02.2024"'])
-def test_days_that_are_there_are_read_by_a_pattern(catalog, tmp_path, text):
+def test_valid_days_are_read_by_pattern(catalog, tmp_path, text):
     found = read_back(catalog, tmp_path / "c", f"a,b\n,1\n{text},2\n", "csv",
                       {"a": "DATE", "b": "INT"}, dateFormat="d.M.yyyy")  # fmt: skip
     assert found == [(None, 1), (dt.date(2024, 2, 29), 2)]
 
 
-def test_years_of_two_digits_are_those_after_2000_as_for_spark(catalog, tmp_path):
+def test_two_digit_years_are_after_2000(catalog, tmp_path):
     text = "a\n01.01.00\n31.12.68\n01.01.69\n29.02.72\n31.12.99\n"
     found = read_back(catalog, tmp_path / "c", text, "csv", {"a": "DATE"}, dateFormat="dd.MM.yy")
     days = [(2000, 1, 1), (2068, 12, 31), (2069, 1, 1), (2072, 2, 29), (2099, 12, 31)]
     assert found == [(dt.date(*day),) for day in days]
 
 
-def test_columns_of_a_csv_are_named_by_the_command(catalog, tmp_path):
+def test_columns_of_csv_are_named_by_command(catalog, tmp_path):
     columns = {"a": "INT", "s": "STRING"}
     text = 'x\ty\n"q\\"uote"\t7\n'
     options = {"Delimiter": "\\t", "fileHeader": "s,a", "escape": "\\"}
     assert read_back(catalog, tmp_path / "c", text, "csv", columns, **options) == [(7, 'q"uote')]
 
 
-def test_columns_of_a_csv_without_header_keep_their_places_when_the_table_changes(
-    catalog, tmp_path
-):
+def test_headerless_csv_columns_keep_places(catalog, tmp_path):
     read_back(catalog, tmp_path / "c", "1;x\n", "csv", {"a": "INT", "s": "STRING"},
               sep=";", header="false")  # fmt: skip
     catalog.get_table("db.t").alter([RenameColumn(field_names=("s",), new_name="z")])
@@ -129,7 +127,7 @@ def test_columns_of_a_csv_without_header_keep_their_places_when_the_table_change
         ("json", '{"a": 1, "n": 5}\n{"a": 2, "n": 70000}\n{"a": 3}\n', {}),
     ],
 )
-def test_a_change_that_loses_values_of_a_text_file_is_refused(
+def test_change_that_loses_values_of_text_file_is_refused(
     catalog, tmp_path, file_format, text, options
 ):
     (tmp_path / "c").mkdir()
@@ -142,7 +140,7 @@ def test_a_change_that_loses_values_of_a_text_file_is_refused(
     assert (report.rows, report.lost) == (3, 0)
 
 
-def test_partitions_that_only_text_files_fill_are_not_dropped_in_silence(catalog, tmp_path):
+def test_drop_of_text_only_partition_is_refused(catalog, tmp_path):
     (tmp_path / "c" / "p=1").mkdir(parents=True)
     (tmp_path / "c" / "p=1" / "1").write_text("a\n1\n")
     table = new_table(catalog, {"a": "INT", "p": "INT"}, partition_keys=["p"])
@@ -153,7 +151,7 @@ def test_partitions_that_only_text_files_fill_are_not_dropped_in_silence(catalog
         catalog.execute("DELETE FROM db.t")
 
 
-def test_an_empty_csv_without_header_has_no_rows(catalog, tmp_path):
+def test_empty_csv_without_header_has_no_rows(catalog, tmp_path):
     assert read_back(catalog, tmp_path / "c", "", "csv", header="false") == []
 
 
@@ -174,7 +172,7 @@ def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["csv", "json"])
-def test_partition_column_in_a_file_is_not_parsed(catalog, tmp_path, name):
+def test_partition_column_in_file_is_not_parsed(catalog, tmp_path, name):
     (tmp_path / "in" / "p=1").mkdir(parents=True)
     text = {"csv": "a,p\n7,none\n", "json": '{"a": 7, "p": {"none": []}}\n'}[name]
     (tmp_path / "in" / "p=1" / "1").write_text(text)
@@ -190,19 +188,19 @@ def test_text_has_its_own_line_end_and_encoding(catalog, tmp_path):
     assert found == [("ein",), ("zwei\r\n",), ("drei",)]
 
 
-def test_a_time_of_another_pattern_names_the_file(catalog, tmp_path):
+def test_time_of_another_pattern_names_file(catalog, tmp_path):
     with pytest.raises(FormatError, match=r"/c/1'.*as CSV"):
         read_back(catalog, tmp_path / "c", "a,s,d,t,n\n1,x,2024-02-29,,\n", "csv",
                   dateFormat="dd.MM.yyyy")  # fmt: skip
 
 
-def test_an_unknown_option_is_refused_before_a_file_is_opened(catalog, tmp_path):
+def test_unknown_option_is_refused_before_file_is_opened(catalog, tmp_path):
     with pytest.raises(InvalidInputError, match="no option 'mergeSchema'"):
         read_back(catalog, tmp_path / "c", "a", "csv", mergeSchema="true")
     assert catalog.get_table("db.t").segments().listed() == []
 
 
-def test_a_refresh_reads_files_as_the_segment_was_added(catalog, tmp_path):
+def test_refresh_reads_files_as_segment_was_added(catalog, tmp_path):
     read_back(catalog, tmp_path / "c", "1;x\n", "csv", {"a": "INT", "s": "STRING"},
               sep=";", header="false")  # fmt: skip
     (tmp_path / "c" / "1").write_text("1;x\n2;y\n")
@@ -256,7 +254,7 @@ def test_text_segments_reach_readers_of_changes(changing):
     assert sum(split.row_count for split in read.with_consumer("new").plan().splits) == 4
 
 
-def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing):
+def test_deleted_text_segment_reaches_consumers_as_deletes(changing):
     table, add = changing
     number = add(7)
     table.tags.create("before")
@@ -279,7 +277,7 @@ def test_a_removed_text_segment_reaches_consumers_as_rows_that_are_gone(changing
     assert changes(leaving.with_consumer("etl")) == [(8, "text")]
 
 
-def test_refresh_of_a_text_segment_is_refused_to_earlier_readers(changing, tmp_path):
+def test_refresh_of_text_segment_is_refused_to_earlier_readers(changing, tmp_path):
     table, add = changing
     number = add(7)
     table.tags.create("before")
@@ -305,7 +303,7 @@ def test_changed_text_file_is_named_to_readers_of_changes(changing, tmp_path):
         table.new_read_builder().between(1, 2).plan()
 
 
-def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
+def test_branch_has_text_segments_of_its_start(changing):
     table, add = changing
     number = add(7)
     table.tags.create("fork")
@@ -328,7 +326,7 @@ def test_a_branch_has_the_text_segments_of_the_state_it_began_with(changing):
         branch.delete("a = 7")
 
 
-def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, tmp_path):
+def test_text_segment_partition_is_not_read_from_fallback(catalog, tmp_path):
     table = new_table(catalog, {"a": "INT", "p": "INT"}, partition_keys=["p"])
     table.branches.create("b")
     for value, partition in ((1, 1), (2, 2)):
@@ -345,7 +343,7 @@ def test_a_fallback_branch_fills_no_partition_that_a_text_segment_has(catalog, t
 INSTANT = dt.datetime(2024, 2, 29, 9, 0, tzinfo=dt.UTC)
 
 
-def test_json_values_are_taken_as_spark_takes_them(catalog, tmp_path):
+def test_json_values_are_parsed_as_by_spark(catalog, tmp_path):
     columns = {"y": "BYTES", "d": "DATE", "m": "MAP<STRING NOT NULL, INT>", "s": "STRING"}
     columns |= {"n": "DECIMAL(8, 2)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE", "f": "BINARY(2)"}
     text = (
@@ -368,7 +366,7 @@ def test_json_values_are_taken_as_spark_takes_them(catalog, tmp_path):
     ]
 
 
-def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeypatch):
+def test_late_numbers_among_texts_are_read(catalog, tmp_path, monkeypatch):
     monkeypatch.setattr(text_streams, "BLOCK_BYTES", 512)
     monkeypatch.setattr(text_format, "BLOCK_BYTES", 512)
     lines = [
@@ -389,7 +387,7 @@ def test_numbers_among_texts_are_found_late_in_a_file(catalog, tmp_path, monkeyp
     ]
 
 
-def test_a_landing_file_of_json_is_read_alike(tmp_path):
+def test_landed_json_is_read_same(tmp_path):
     (tmp_path / "1.json").write_text('{"y": "YWI=", "s": 5, "d": "2024-02-29"}\n')
     columns = pa.schema({"y": pa.binary(), "s": pa.string(), "d": pa.date32()})
     kind, path = FileKind(format="json"), f"{tmp_path}/1.json"
@@ -411,7 +409,7 @@ def test_null_of_spark_is_refused(catalog, tmp_path, column, value):
         read_back(catalog, tmp_path / "j", f'{{"c": {value}}}\n', "json", {"c": column})
 
 
-def test_csv_times_may_say_their_zone(catalog, tmp_path):
+def test_csv_times_may_have_zone(catalog, tmp_path):
     columns = {"t": "TIMESTAMP(6)", "z": "TIMESTAMP(6) WITH LOCAL TIME ZONE"}
     text = (
         "t,z\n2024-02-29T09:00:00Z,2024-02-29T09:00:00Z\n"
@@ -452,7 +450,7 @@ class _Pieces:
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=3), JSON, max_size=3)), st.integers(1, 7))
-def test_objects_of_an_array_are_found_wherever_blocks_end(objects, size):
+def test_array_objects_are_read_across_blocks(objects, size):
     text = json.dumps(objects)
     lines = as_file(without_array(_Pieces(text.encode(), size))).read(10**6).decode()
     assert [json.loads(line) for line in lines.splitlines() if line.strip()] == objects
@@ -482,7 +480,7 @@ def test_values_that_are_no_objects_are_named(catalog, tmp_path, text):
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"])
 @pytest.mark.parametrize("lines", [[""], ["", ""], ["a"], ["a", ""], ["a", "b", "c"]])
-def test_a_mark_of_the_byte_order_is_no_text(catalog, tmp_path, lines, line_end):
+def test_mark_of_byte_order_is_no_text(catalog, tmp_path, lines, line_end):
     value = {"value": "STRING"}
     for number, mark in enumerate(("", "\ufeff")):
         text = mark + "".join(line + line_end for line in lines)
@@ -492,7 +490,7 @@ def test_a_mark_of_the_byte_order_is_no_text(catalog, tmp_path, lines, line_end)
 
 
 @given(st.lists(st.sampled_from(["#c\n", "a\n", '"x\n#y"\n', '"",\n', '#"\n'])), st.integers(1, 7))
-def test_comments_go_and_quoted_lines_stay(lines, size):
+def test_csv_comments_are_dropped_and_quoted_lines_kept(lines, size):
     data = "".join(lines).encode()
     stays = "".join(line for line in lines if not line.startswith("#"))
     left = as_file(without_comments(_Pieces(data, size), TextOptions(comment="#"))).read(9999)
@@ -508,7 +506,7 @@ def test_comments_go_and_quoted_lines_stay(lines, size):
     st.integers(1, 7),
     st.booleans(),
 )
-def test_members_are_written_as_texts_and_entries_wherever_blocks_end(objects, size, is_ascii):
+def test_members_become_texts_across_blocks(objects, size, is_ascii):
     data = "\n".join(json.dumps(each, ensure_ascii=is_ascii) for each in objects).encode()
     stream = as_file(with_plain_members(_Pieces(data, size), ["ä"], ['m"']))
     for line, each in zip(stream.read(10**6).decode().split("\n"), objects, strict=True):
@@ -533,7 +531,7 @@ AS_SPARK = [
 
 
 @pytest.mark.parametrize("escape", [None, "\\", "^"])
-def test_escapes_in_a_csv_are_read_as_spark_reads_them(catalog, tmp_path, escape):
+def test_escapes_in_csv_are_read_as_spark_reads_them(catalog, tmp_path, escape):
     options = {} if escape is None else {"escape": escape}
     mark = escape or "\\"
     pairs = [(a.replace("\\", mark), b.replace("\\", mark)) for a, b in AS_SPARK]
@@ -546,7 +544,7 @@ def test_escapes_in_a_csv_are_read_as_spark_reads_them(catalog, tmp_path, escape
 
 
 @pytest.mark.parametrize("escape", ['"', ""])
-def test_quotes_are_only_doubled_without_an_escape(catalog, tmp_path, escape):
+def test_quotes_are_doubled_only_without_escape(catalog, tmp_path, escape):
     text = 'a,s\n1,"a""b"\n2,"C:\\"\n3,"a\\\\b"\n'
     found = read_back(
         catalog, tmp_path / "c", text, "csv", {"a": "INT", "s": "STRING"}, escape=escape
@@ -577,7 +575,7 @@ def test_output_of_spark_is_read_with_any_block_size(rows_, data):
     assert plain == "".join(f"{','.join(row)}\n" for row in expected)
 
 
-def test_text_files_are_in_splits_of_their_own(catalog, tmp_path):
+def test_text_files_have_own_splits(catalog, tmp_path):
     table = new_table(catalog, {"a": "INT", "b": "STRING", "p": "INT"}, partition_keys=["p"])
     for name in ("csv", "parquet", "json"):
         write(tmp_path / name / "p=1" / f"1.{name}", rows((len(name), name)))

@@ -361,7 +361,7 @@ def test_tombstone_of_flattened_row_is_its_delete() -> None:
     assert [row for _, row in rows_of(batch)] == [{"k": "1", "v": "a"}, {"k": "1"}]
 
 
-def test_tombstone_after_a_row_that_marks_deletes_is_left_out() -> None:
+def test_tombstone_after_row_that_marks_deletes_is_left_out() -> None:
     rows = [{"k": 1, "__deleted": flag, "__lsn": lsn} for flag, lsn in (("false", 1), ("true", 2))]
     batch = only(*({"key": {"k": 1}, "value": row} for row in [*rows, None]))
     assert batch.kinds.tolist() == [0, 3]

@@ -331,7 +331,7 @@ def test_bytes_are_those_of_their_text(data: bytes) -> None:
     is_infinite=st.booleans(),
     mapping=st.sampled_from([None, TypeMapping.TO_STRING]),
 )  # fmt: skip
-def test_text_of_a_time_has_its_year_or_is_refused(
+def test_text_of_time_has_its_year_or_is_refused(
     form: tuple[str, str, int], days: int, *, is_infinite: bool, mapping: TypeMapping | None
 ) -> None:
     name, kind, per_day = form
