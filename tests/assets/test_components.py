@@ -11,10 +11,15 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
+from paimon_assets import assets, cdc, review
 from paimon_assets.assets import PaimonCatalogResource, components
+from paimon_assets.cdc.assets import components as log_components
+from paimon_assets.review import components as review_components
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of
 
 ROOT = Path(__file__).parents[2]
+MODULES = [components, log_components, review_components]
+COMPONENTS = {name: getattr(each, name) for each in MODULES for name in each.__all__}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
@@ -77,13 +82,29 @@ def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessR
 
 def test_entry_point_of_dg_names_components() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    [module] = listed["dagster_dg_cli.registry_modules"].values()
-    assert importlib.import_module(module) is components
+    modules = listed["dagster_dg_cli.registry_modules"].values()
+    assert [*map(importlib.import_module, modules)] == MODULES
 
 
-@pytest.mark.parametrize("name", components.__all__)
+def test_every_function_that_builds_has_a_component() -> None:
+    text = "\n".join(
+        path.read_text()
+        for each in MODULES
+        for path in Path(str(each.__file__)).parent.glob("*compo*.py")
+    )
+    builders = {
+        name
+        for door in (assets, cdc, review)
+        for name in door.__all__
+        if name.startswith("build_") and name not in text
+    }
+    # Python's own: models of pandera, views of SQL.
+    assert builders == {"build_pandera_checks", "build_external_view_specs"}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_scaffolded_component_loads(project: DefsFolderSandbox, name: str) -> None:
-    path = project.scaffold_component(component_cls=getattr(components, name), defs_path="one")
+    path = project.scaffold_component(component_cls=COMPONENTS[name], defs_path="one")
     with project.load_component_and_build_defs(defs_path=path) as (component, definitions):
         assert type(component).__name__ == name
         parts = [definitions]
@@ -93,39 +114,74 @@ def test_scaffolded_component_loads(project: DefsFolderSandbox, name: str) -> No
         dg.Definitions.validate_loadable(dg.Definitions.merge(*parts))
 
 
-@pytest.mark.parametrize("name", components.__all__)
+@pytest.mark.parametrize("name", COMPONENTS)
 def test_fields_have_descriptions(name: str) -> None:
-    component: Any = getattr(components, name)
+    component: Any = COMPONENTS[name]
     fields = component.model().model_json_schema()["properties"]
     missing = [field for field, shown in fields.items() if not shown.get("description")]
     assert fields
     assert missing in ([], ["defs_state"])  # Dagster's own
 
 
-def test_scaffolded_component_runs(project: DefsFolderSandbox) -> None:
-    for name in components.__all__:
-        project.scaffold_component(component_cls=getattr(components, name), defs_path=name.lower())
-    landing = project.project_root / "landing" / "payments"
-    landing.mkdir(parents=True)
-    (landing / "a.csv").write_text("id,amount\n1,2.5\n")
-    with project.build_all_defs() as definitions:
-        result = run_all(definitions)
+def scaffold(project: DefsFolderSandbox, kind: str, name: str, **flags: Any) -> None:
+    project.scaffold_component(
+        component_cls=COMPONENTS[kind], defs_path=name, scaffold_params=flags or None
+    )
+
+
+@pytest.mark.slow
+def test_components_scaffolded_twice_run_three_times(project: DefsFolderSandbox) -> None:
+    """Each component by its name alone and by flags; all assets run, and all checks pass."""
+    scaffold(project, "PaimonAssetComponent", "orders")
+    scaffold(project, "PaimonAssetComponent", "customers", table="crm.customers")
+    evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    columns = {"id": "BIGINT", "amount": "DOUBLE"}
+    events = write(
+        project, "events", "PaimonAssetComponent", table="shop.events", columns=columns,
+        options=evolving, rows=".rows.rows", schema_policy="add",
+    )  # fmt: skip
+    (events / "rows.py").write_text((events.parent / "orders" / "rows.py").read_text())
+    flags: dict[str, Any] = {
+        "PaimonAssetComponent": {"table": "crm.other"},
+        "PaimonCatalogComponent": {"warehouse": "other"},
+        "PaimonChecksComponent": {"table": "crm.customers"},
+        "PaimonColumnsComponent": {"table": "shop.events"},
+        "PaimonCompactionComponent": {"tables": ["crm.customers", "shop.orders"]},
+        "PaimonDiffCheckComponent": {"most_share": 0.1},
+        "PaimonFileIngestionComponent": {"table": "crm.calls"},
+        "PaimonHealthComponent": {"record": "ops.health"},
+        "PaimonTablesComponent": {"include": "crm.*"},
+    }
+    for kind in COMPONENTS:
+        if kind == "PaimonTopicComponent":
+            continue  # needs a broker
+        name = kind.removeprefix("Paimon").removesuffix("Component").lower()
+        first = {"table": "shop.events"} if kind == "PaimonColumnsComponent" else {}
+        scaffold(project, kind, name, **first)
+        scaffold(project, kind, f"{name}_2", **flags.get(kind, {}))
+    names: set[str] = set()
+    for _ in range(3):
+        with project.build_all_defs() as definitions:
+            dg.Definitions.validate_loadable(definitions)
+            result = run_all(definitions)
         assert result.success, failure_text(result)
         evaluations = result.get_asset_check_evaluations()
-        assert all(each.passed for each in evaluations)
-        assert sorted(each.check_name for each in evaluations) == [
-            *("freshness", "quarantine", "row_count", "row_count_anomaly"),
-            *("unique_key", "unique_key"),
-        ]
-        for job in ("compaction_job", "maintenance_job"):
-            with lent_instance() as instance:
-                done = definitions.resolve_job_def(job).execute_in_process(instance=instance)
-                [event] = done.get_asset_observation_events()
-                assert event.asset_key == dg.AssetKey(["shop", "orders"])
-        schedule = definitions.resolve_schedule_def("compaction_job_schedule")
-        sensor = definitions.resolve_sensor_def("compaction_job_file_debt")
+        failed = {each.check_name for each in evaluations if not each.passed}
+        assert failed <= {"healthy"}  # small files of the third run
+        names |= {each.check_name for each in evaluations}
+    assert {"healthy", "diffcheck", "diffcheck_2", "rows_behind", "checks_freshness"} <= names
+    with project.build_all_defs() as definitions, lent_instance() as instance:
+        for job in ("compaction_2", "maintenance"):
+            done = definitions.resolve_job_def(job).execute_in_process(instance=instance)
+            keys = {each.asset_key for each in done.get_asset_observation_events()}
+            assert dg.AssetKey(["shop", "orders"]) in keys
+        schedule = definitions.resolve_schedule_def("compaction_schedule")
+        sensor = definitions.resolve_sensor_def("compaction_file_debt")
         stopped = dg.DefaultScheduleStatus.STOPPED, dg.DefaultSensorStatus.STOPPED
         assert (schedule.default_status, sensor.default_status) == stopped
+    catalog = PaimonCatalogResource(warehouse=f"{project.project_root}/warehouse").catalog()
+    assert {"changelog", "payments", "changelog_2"} - {*catalog.list_tables("shop")} == {"payments"}
+    assert rows_of(catalog.get_table("shop.changelog")) != []
 
 
 def test_file_ingestion_component_ingests_checks_and_schedules(
@@ -191,7 +247,7 @@ def test_checks_component_checks_table_defined_elsewhere(
         component_cls=components.PaimonAssetComponent, defs_path="orders"
     )
     columns = {"id": "BIGINT", "amount": "DOUBLE"}
-    attributes = {"table": "shop.orders", "columns": columns, "rows": ".rows.orders"}
+    attributes = {"table": "shop.orders", "columns": columns, "rows": ".rows.rows"}
     kind = "paimon_assets.assets.components.PaimonAssetComponent"
     (folder / "defs.yaml").write_text(json.dumps({"type": kind, "attributes": attributes}))
     write(project, "checks", "PaimonChecksComponent", table="shop.orders", checks=checks)

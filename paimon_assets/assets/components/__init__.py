@@ -1,7 +1,7 @@
 """Tables, files, checks and upkeep in YAML: the components of `dg list components`.
 
 Each is a thin layer over a `build_` function of `paimon_assets.assets`, which has further
-parameters in Python.
+parameters in Python. Add-ons have theirs: `cdc.assets.components`, `review.components`.
 """
 
 from paimon_assets.assets.components.catalog_components import (
@@ -9,6 +9,14 @@ from paimon_assets.assets.components.catalog_components import (
     PaimonCompactionComponent,
     PaimonMaintenanceComponent,
     PaimonTablesComponent,
+)
+from paimon_assets.assets.components.further_components import (
+    PaimonColumnsComponent,
+    PaimonHealthComponent,
+    PaimonPartitionKeysComponent,
+    PaimonSchemaEvolutionComponent,
+    PaimonSegmentImportComponent,
+    PaimonSegmentsComponent,
 )
 from paimon_assets.assets.components.table_components import (
     PaimonAssetComponent,
@@ -20,8 +28,14 @@ __all__ = [
     "PaimonAssetComponent",
     "PaimonCatalogComponent",
     "PaimonChecksComponent",
+    "PaimonColumnsComponent",
     "PaimonCompactionComponent",
     "PaimonFileIngestionComponent",
+    "PaimonHealthComponent",
     "PaimonMaintenanceComponent",
+    "PaimonPartitionKeysComponent",
+    "PaimonSchemaEvolutionComponent",
+    "PaimonSegmentImportComponent",
+    "PaimonSegmentsComponent",
     "PaimonTablesComponent",
 ]

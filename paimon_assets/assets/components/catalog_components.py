@@ -12,13 +12,15 @@ becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may b
 """
 
 import logging
+import re
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import dagster as dg
 from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDefsStateConfig
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, create_model
 
 from paimon_assets.assets.external_tables import (
     AssetNaming,
@@ -99,22 +101,80 @@ Secrets = Annotated[dict[str, Any], _each(secret_of)]
 OF_THE_RESOURCE = "Key of the catalog's resource; PaimonCatalogComponent makes one called paimon."
 
 
+NAME, HERE = "<name>", "<here>"
+"""In a scaffolded YAML: the name that was given, and the folder of the YAML."""
+_WORD = re.compile(r"\W")
+
+
 def example(
-    attributes: Mapping[str, Any], files: Mapping[str, str] | None = None
+    attributes: Mapping[str, Any],
+    files: Mapping[str, str] | None = None,
+    *,
+    of_second: Mapping[str, Any] | None = None,
 ) -> type[dg.Scaffolder[Any]]:
-    """Return a scaffolder of one example, with files beside the YAML: name → text."""
+    """Return a scaffolder of one example, with files beside the YAML: path → text.
+
+    Each attribute, and each member of `source`, is a flag of `dg scaffold defs`, too. `NAME` and
+    `HERE` stand for the component's name and folder. `of_second` has further attributes, for a
+    project that has such a component already.
+    """
+    source = attributes.get("source", {})
+    members = {**{name: value for name, value in attributes.items() if name != "source"}, **source}
+    # dg knows lists of texts alone.
+    flags = {
+        name: list[str] if isinstance(value, list) else type(value)
+        for name, value in members.items()
+        if not isinstance(value, list) or isinstance(value[0], str)
+    }
+    fields: Any = {name: (kind | None, None) for name, kind in flags.items()}
+    params: type[BaseModel] = create_model("ScaffoldParams", **fields)
 
     class Example(dg.Scaffolder[Any]):
+        @classmethod
+        def get_scaffold_params(cls) -> type[BaseModel]:
+            return params
+
         def scaffold(self, request: dg.ScaffoldRequest[Any]) -> None:
+            folder, root = request.target_path, request.project_root or request.target_path
+            here = "/".join(("{{ context.project_root }}", *folder.relative_to(root).parts))
+            words = {NAME: _WORD.sub("_", folder.name), HERE: here}
+            given = {name: value for name in flags if (value := getattr(request.params, name))}
+            own = {name: given.get(name, value) for name, value in attributes.items()}
+            if of_second and _has_component(root, request.type_name):
+                own |= of_second
+            if source:
+                own["source"] = {name: given.get(name, value) for name, value in source.items()}
             for name, text in (files or {}).items():
-                (request.target_path / name).write_text(text, encoding="utf-8")
-            dg.scaffold_component(request, attributes)
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(_fill(text, words), encoding="utf-8")
+            dg.scaffold_component(request, _fill(own, words))
 
     return Example
 
 
+def _has_component(root: Path, type_name: str) -> bool:
+    """Whether a project defines a component of a type."""
+    folders = ("src/*/defs", "*/defs")
+    files = [path for folder in folders for path in root.glob(f"{folder}/**/defs.yaml")]
+    return any(type_name in path.read_text(encoding="utf-8") for path in files)
+
+
+def _fill(value: Any, words: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return reduce(lambda text, word: text.replace(*word), words.items(), value)
+    if isinstance(value, list):
+        return [_fill(each, words) for each in value]
+    if isinstance(value, dict):
+        return {_fill(key, words): _fill(each, words) for key, each in value.items()}
+    return value
+
+
 @dg.scaffold_with(
-    example({"warehouse": "{{ context.project_root }}/warehouse", "executor": "embedded"})
+    example(
+        {"warehouse": "{{ context.project_root }}/warehouse", "executor": "embedded"},
+        of_second={"resource_key": NAME},
+    )
 )
 class PaimonCatalogComponent(dg.Component, DescribedModel):
     """The catalog resource that table assets, checks and jobs take, and the IO manager beside it.
@@ -265,8 +325,8 @@ class PaimonTablesComponent(dg.StateBackedComponent, DescribedModel):
         return open_catalog(self.warehouse, self.options)
 
 
-_EXAMPLE = {"tables": ["shop.orders"], "schedule": "0 4 * * *"}
-_Form = TypeVar("_Form", CompactionConfig, MaintenanceConfig)
+_EXAMPLE = {"name": NAME, "tables": ["shop.orders"]}
+_Form = TypeVar("_Form", bound=dg.Config)
 
 
 class UpkeepModel(dg.Component, DescribedModel):
@@ -290,7 +350,7 @@ class UpkeepModel(dg.Component, DescribedModel):
         return [build(job, self.schedule, config=form, timezone=self.timezone)]
 
 
-@dg.scaffold_with(example({**_EXAMPLE, "config": {"strategy": "minor"}}))
+@dg.scaffold_with(example({**_EXAMPLE, "schedule": "0 4 * * *", "config": {"strategy": "minor"}}))
 class PaimonCompactionComponent(UpkeepModel):
     """The compaction job, its schedule, and the sensor on file debt."""
 
@@ -306,7 +366,7 @@ class PaimonCompactionComponent(UpkeepModel):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         del context
-        form, key = _form(CompactionConfig, self.config), self.resource_key
+        form, key = config_of(CompactionConfig, self.config), self.resource_key
         job = build_compaction_job(
             self.tables,
             self.name,
@@ -322,7 +382,9 @@ class PaimonCompactionComponent(UpkeepModel):
         )
 
 
-@dg.scaffold_with(example({**_EXAMPLE, "config": {"tasks": ["expire_snapshots"]}}))
+@dg.scaffold_with(
+    example({**_EXAMPLE, "schedule": "0 5 * * *", "config": {"tasks": ["expire_snapshots"]}})
+)
 class PaimonMaintenanceComponent(UpkeepModel):
     """The maintenance job and its schedule."""
 
@@ -330,7 +392,7 @@ class PaimonMaintenanceComponent(UpkeepModel):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         del context
-        form = _form(MaintenanceConfig, self.config)
+        form = config_of(MaintenanceConfig, self.config)
         job = build_maintenance_job(
             self.tables, self.name, suggestion=form, resource_key=self.resource_key
         )
@@ -338,7 +400,7 @@ class PaimonMaintenanceComponent(UpkeepModel):
         return dg.Definitions(jobs=[job], schedules=schedules)
 
 
-def _form(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
+def config_of(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
     refuse_unknown(values, kind.model_fields, f"The form {kind.__name__}", kind="component")
     try:
         form = kind(**values)
@@ -349,5 +411,6 @@ def _form(kind: type[_Form], values: Mapping[str, Any]) -> _Form:
             f"The form {kind.__name__} cannot have {where} = {first['input']!r}: {first['msg']}.",
             kind="component",
         ) from error
-    form.check()
+    if isinstance(form, CompactionConfig | MaintenanceConfig):
+        form.check()
     return form

@@ -14,6 +14,8 @@ from pydantic import Field
 from paimon_assets.assets import row_checks, table_checks, translator
 from paimon_assets.assets.check_run import CheckOptions
 from paimon_assets.assets.components.catalog_components import (
+    HERE,
+    NAME,
     OF_THE_RESOURCE,
     DescribedModel,
     Names,
@@ -27,6 +29,7 @@ from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, bui
 from paimon_assets.assets.files.source_files import ExtraColumns, FileSource, MissingColumns
 from paimon_assets.assets.resource import ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
+from paimon_assets.assets.tables import column_asset
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
 from paimon_assets.engine.errors import InvalidInputError
@@ -42,6 +45,9 @@ CheckKind = Literal[
     "sequence",
     "schema",
     "quarantine",
+    "overflow",
+    "source_overflow",
+    "rows_behind",
 ]
 Severity = Literal["warn", "error"]
 
@@ -49,7 +55,7 @@ Severity = Literal["warn", "error"]
 class TableCheck(DescribedModel):
     """One check of a table; its type decides about its settings."""
 
-    type: CheckKind = Field(description="Which check: that of `build_<type>_check`.")
+    type: CheckKind = Field(description="The check: that of `build_<type>_check`.")
     name: str | None = Field(default=None, description="The name; the type by default.")
     blocking: bool = Field(default=False, description="Whether a failure stops downstream steps.")
     severity: Severity | None = Field(default=None, description="The check's own by default.")
@@ -59,6 +65,9 @@ class TableCheck(DescribedModel):
     runs: int | None = Field(default=None, description="Of row_count_anomaly: runs compared with.")
     columns: Names | None = Field(
         default=None, description="Of unique_key: the key; the primary key by default."
+    )
+    max_behind: int | None = Field(
+        default=None, description="Of rows_behind: the most rows; 0 by default."
     )
     max_age: str | None = Field(
         default=None, description="Of freshness: such as '1 d'; needed there."
@@ -75,7 +84,10 @@ class TableCheck(DescribedModel):
         }
         refuse_unknown(settings, check.settings, f"The check '{self.type}'", kind="component")
         if self.type == "freshness":
-            settings["max_age"] = _duration(self.max_age or "")
+            if self.max_age is None:
+                message = "The check 'freshness' needs max_age, such as '1 d'."
+                raise InvalidInputError(message, kind="component")
+            settings["max_age"] = duration_of(self.max_age)
         for parameter, part in check.parts.items():
             if part not in parts:
                 raise InvalidInputError(
@@ -92,13 +104,12 @@ class TableCheck(DescribedModel):
         return check.function(asset, **settings, options=options)
 
 
-def _duration(text: str) -> dt.timedelta:
+def duration_of(text: str) -> dt.timedelta:
     try:
         return dt.timedelta(milliseconds=parse_duration_ms(text))
     except ValueError as error:
-        raise InvalidInputError(
-            f"The check 'freshness' needs max_age, such as '1 d': {error}.", kind="component"
-        ) from error
+        message = f"'{text}' is not a duration, such as '1 d': {error}."
+        raise InvalidInputError(message, kind="component") from error
 
 
 class _Check(Struct, frozen=True):
@@ -118,6 +129,9 @@ _CHECKS: Mapping[str, _Check] = {
     "freshness": _Check(table_checks.build_freshness_check, ("max_age",)),
     "schema": _Check(table_checks.build_schema_check, parts={"declared": "schema"}),
     "quarantine": _Check(table_checks.build_quarantine_check, parts={"source": "source"}),
+    "overflow": _Check(table_checks.build_overflow_check, parts={"pending": "schema"}),
+    "source_overflow": _Check(table_checks.build_source_overflow_check, parts={"source": "source"}),
+    "rows_behind": _Check(column_asset.build_rows_behind_check, ("max_behind",)),
 }
 
 
@@ -126,8 +140,8 @@ _CHECKS: Mapping[str, _Check] = {
         {
             "table": "shop.orders",
             "checks": [
-                {"type": "freshness", "max_age": "1 d", "severity": "warn"},
-                {"type": "row_count_anomaly"},
+                {"type": "freshness", "name": f"{NAME}_freshness", "max_age": "1 d"},
+                {"type": "row_count_anomaly", "name": f"{NAME}_row_count_anomaly"},
             ],
         }
     )
@@ -144,11 +158,15 @@ class PaimonChecksComponent(dg.Component, DescribedModel):
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         del context
-        key = dg.AssetKey(self.asset_key) if self.asset_key else translator.asset_key_of(self.table)
-        metadata = {translator.TABLE_NAME: self.table, translator.RESOURCE_KEY: self.resource_key}
-        # Names the table; the asset itself is defined elsewhere.
-        asset = dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
+        asset = asset_named(self)
         return dg.Definitions(asset_checks=[check.build(asset) for check in self.checks])
+
+
+def asset_named(model: Any) -> dg.AssetsDefinition:
+    """Return an asset that names the table of a component; it is defined elsewhere."""
+    key = dg.AssetKey(model.asset_key) if model.asset_key else translator.asset_key_of(model.table)
+    metadata = {translator.TABLE_NAME: model.table, translator.RESOURCE_KEY: model.resource_key}
+    return dg.AssetsDefinition(specs=[dg.AssetSpec(key, metadata=metadata)])
 
 
 _COLUMNS = {"id": "BIGINT", "amount": "DOUBLE"}
@@ -157,16 +175,15 @@ _ROWS = '''"""Rows of the table."""
 import pyarrow as pa
 
 
-def orders() -> pa.Table:
-    """Return some orders."""
+def rows() -> pa.Table:
+    """Return some rows."""
     return pa.table({"id": [1, 2], "amount": [9.9, 20.0]})
 '''
 
 
-class DeclaredTableModel(dg.Component, DescribedModel):
-    """The table of a component: its name, its schema, and the fields of its asset."""
+class SchemaModel(DescribedModel):
+    """A declared schema."""
 
-    table: Text = Field(description="database.table")
     columns: Texts = Field(
         description="Column: type, in the table's order, such as 'DECIMAL(10, 2) NOT NULL'."
     )
@@ -175,6 +192,16 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     options: Texts = Field(default={}, description="Table options, such as bucket.")
     comment: str | None = Field(default=None, description="Description of the table.")
     comments: Texts = Field(default={}, description="Column: its description.")
+
+    def table_schema(self) -> Schema:
+        names = ("partition_keys", "primary_keys", "options", "comment", "comments")
+        return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
+
+
+class DeclaredTableModel(dg.Component, SchemaModel):
+    """The table of a component: its name, its schema, and the fields of its asset."""
+
+    table: Text = Field(description="database.table")
     executor: ExecutorKind | None = Field(default=None, description="The catalog's by default.")
     schema_policy: Literal["error", "add", "widen", "sync"] = Field(
         default="error", description="Action of a run where the table differs from the declaration."
@@ -185,10 +212,6 @@ class DeclaredTableModel(dg.Component, DescribedModel):
     checks: list[TableCheck] = Field(default=[], description="Checks of the table.")
     resource_key: str = Field(default=translator.DEFAULT_RESOURCE_KEY, description=OF_THE_RESOURCE)
 
-    def table_schema(self) -> Schema:
-        names = ("partition_keys", "primary_keys", "options", "comment", "comments")
-        return Schema.of(self.columns, **{name: getattr(self, name) for name in names})
-
     def asset_options(self) -> dict[str, Any]:
         ours = {"resource_key": self.resource_key, "schema_policy": self.schema_policy}
         return {**self.asset, **ours, "executor": self.executor}
@@ -197,11 +220,11 @@ class DeclaredTableModel(dg.Component, DescribedModel):
 @dg.scaffold_with(
     example(
         {
-            "table": "shop.orders",
+            "table": f"shop.{NAME}",
             "columns": _COLUMNS,
             "primary_keys": ["id"],
             "options": {"bucket": "1"},
-            "rows": ".rows.orders",
+            "rows": ".rows.rows",
             "checks": [{"type": "row_count", "minimum": 1}, {"type": "unique_key"}],
         },
         {"rows.py": _ROWS},
@@ -231,7 +254,7 @@ class PaimonAssetComponent(DeclaredTableModel):
             partition_column=self.partition_column,
             **self.asset_options(),
         )
-        asset = decorate(_function(context, self.rows))
+        asset = decorate(function_at(context, self.rows))
         checks = [check.build(asset, schema=schema) for check in self.checks]
         return dg.Definitions(assets=[asset], asset_checks=checks)
 
@@ -266,18 +289,15 @@ class LandingFolder(DescribedModel):
 @dg.scaffold_with(
     example(
         {
-            "table": "shop.payments",
+            "table": f"shop.{NAME}",
             "columns": _COLUMNS,
             "primary_keys": ["id"],
             "options": {"bucket": "1"},
-            "source": {
-                "folder": "{{ context.project_root }}/landing/payments",
-                "format": "csv",
-                "on_bad_file": "quarantine",
-            },
+            "source": {"folder": f"{HERE}/landing", "format": "csv", "on_bad_file": "quarantine"},
             "schedule": "0 3 * * *",
             "checks": [{"type": "quarantine"}, {"type": "unique_key"}],
-        }
+        },
+        {"landing/first.csv": "id,amount\n1,9.9\n2,20.0\n"},
     )
 )
 class PaimonFileIngestionComponent(DeclaredTableModel):
@@ -299,7 +319,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
             self.table,
             schema,
             source=source,
-            transform=None if self.transform is None else _function(context, self.transform),
+            transform=None if self.transform is None else function_at(context, self.transform),
             **self.asset_options(),
         )
         schedules = []
@@ -315,7 +335,7 @@ class PaimonFileIngestionComponent(DeclaredTableModel):
         )
 
 
-def _function(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
+def function_at(context: dg.ComponentLoadContext, path: str) -> Callable[..., Any]:
     module_name, _, name = path.rpartition(".")
     try:
         if path.startswith("."):
