@@ -4,6 +4,7 @@ Concept → modules:
     finding the rows, and the order of all steps      run
     one file without them: a task, for any executor   task, rows
     metadata without them                             metadata
+    ledgers that name them                            ledgers
     CALL and the command                              operations, command
 """
 

@@ -29,7 +29,11 @@ from paimon_assets.engine.control.maintenance.orphan_files import DAY_MS, clean_
 from paimon_assets.engine.control.maintenance.tag_files import drop_tag
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
-from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX, live_text_segments
+from paimon_assets.engine.control.segments import (
+    HOLD_TAG_PREFIX,
+    is_live_in,
+    registered_text_segments,
+)
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
@@ -47,6 +51,7 @@ from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.read.plan import Where, as_predicate
 from paimon_assets.engine.table.table import Table
 from paimon_assets.erasure import metadata as erased
+from paimon_assets.erasure.ledgers import ledgers_with, texts_of
 from paimon_assets.erasure.task import ERASE_TASK, ErasedFile, EraseTask
 
 _MOST_ROUNDS = 20
@@ -209,6 +214,7 @@ def erase(
         young = clean(older_than_ms=0)
         run.outside += [f"file that no state names: {each.path}" for each in young.files]
         run.outside += [f"foreign file in the table's folder: {each}" for each in young.foreign]
+    run.outside += run.ledgers()
     return EraseReport(
         table=store.label,
         where=str(where),
@@ -402,7 +408,7 @@ class _Erasure(Struct, kw_only=True):
                     table=label,
                 )
 
-    def places(self, roots: Iterable[erased.Root]) -> tuple[ErasedPlace, ...]:
+    def places(self, roots: Sequence[erased.Root]) -> tuple[ErasedPlace, ...]:
         """Return the roots that name files with such rows; text segments are noted as outside."""
         places = []
         for root in roots:
@@ -418,11 +424,22 @@ class _Erasure(Struct, kw_only=True):
                     rows=rows,
                 )
                 places.append(place)
-        for segment in live_text_segments(self.branches[0], self.branches[0].snapshots.latest()):
-            self.outside.append(
-                f"text segment {segment.id}, which was not searched: {segment.folder}"
-            )
+        for segment in registered_text_segments(self.store):
+            if any(is_live_in(root.store, segment, root.snapshot) for root in roots):
+                self.outside.append(
+                    f"text segment {segment.id}, which was not searched: {segment.folder}"
+                )
         return tuple(places)
+
+    def ledgers(self) -> list[str]:
+        """Return the ledgers that have a text of the filter, which are noted as outside."""
+        texts = {
+            text
+            for branch in self.branches
+            for text in texts_of(bind(as_predicate(self.where), branch.schema))
+        }
+        names = ledgers_with(self.store, texts)
+        return [f"ledger with a text of the filter: ingestion/{name}" for name in names]
 
     def expire(self, roots: Iterable[erased.Root]) -> Iterator[str]:
         """Let the states go that hold such rows, but for the newest and those that are held."""

@@ -17,6 +17,8 @@ WHERE = f"email LIKE '{MARK}%'"
 CASES = [
     ("bag with vectors", "keep", 101),
     ("lookup", "keep", 113),
+    ("bag with vectors", "expire", 103),
+    ("lookup", "expire", 109),
     ("dynamic", "expire", 127),
     ("iceberg keyed", "expire", 149),
 ]

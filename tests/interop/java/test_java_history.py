@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from paimon_assets import Schema, Table, set_option
+from paimon_assets import Schema, Table, open_catalog, set_option
 from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.erasure import History, erase
+from paimon_assets.review import discard, promote
 from tests.interop.scenarios import COMPACTED, KEYED, NAMES, Scenario, rows
 from tests.interop.steps import Compact, JavaSide, OurSide, Write
 from tests.testkit.oracle import Oracle
-from tests.testkit.rows import plain_rows
+from tests.testkit.rows import plain_rows, rows_to_arrow
 
 pytestmark = pytest.mark.interop
 
@@ -192,3 +193,41 @@ def test_java_reads_and_writes_after_erasure(
     JavaSide(java, ours).do(table.name, Compact())
     ours.do(table.name, Compact())
     assert {row[1] for row in _same(java, table)} == {row[1] for row in left} | {*range(17, 25)}
+
+
+def test_java_reads_and_writes_after_promotion_discarding_and_erasure(
+    java: Oracle, shared_warehouse: Path
+) -> None:
+    ours, table = _create(shared_warehouse, "promoted")
+    theirs, branch = JavaSide(java, ours), f"{table.name}$branch_pr"
+    previews = open_catalog(str(shared_warehouse), preview="pr")
+    previews.get_table(table.name).upsert(rows_to_arrow(rows(range(25, 35), "pr"), table.schema))
+    theirs.do(branch, Write(rows(range(33, 40), "java")))
+    main, changed = _same(java, table), _same(java, table.at_branch("pr"), branch)
+    assert main != changed
+    catalog = open_catalog(str(shared_warehouse))
+    [promotion] = promote(catalog, "pr", [table.name])
+    assert (promotion.is_promoted, promotion.diff.rows.added) == (True, 10)
+    assert _same(java, table) == changed
+    assert java.call("rows", table=f"{table.name}$branches") == []
+    theirs.do(table.name, Write(rows(range(38, 45), "more")))
+    ours.do(table.name, MORE)
+    theirs.do(table.name, Compact())
+
+    previews.get_table(table.name).upsert(rows_to_arrow(rows(range(5), "pr"), table.schema))
+    theirs.do(table.name, Write(rows(range(3, 6), "main")))
+    moved = _same(java, table)
+    assert "main has moved" in promote(catalog, "pr", [table.name])[0].refusal
+    assert discard(catalog, "pr", [table.name]) == [table.name]
+    assert _same(java, table) == moved
+    assert java.call("rows", table=f"{table.name}$branches") == []
+
+    table.refresh().tags.create("t", 2)
+    erase(table, "id = 33", orphans_older_than_ms=0)
+    assert _same(java, table) == [row for row in moved if row[1] != 33]
+    for snapshot in table.snapshots():
+        state = _same(java, table, **{"scan.snapshot-id": str(snapshot.id)})
+        assert all(row[1] != 33 for row in state)
+    theirs.do(table.name, Write(rows(range(33, 35), "last")))
+    ours.do(table.name, Compact())
+    assert {row[1] for row in _same(java, table)} == {row[1] for row in moved}
