@@ -111,11 +111,13 @@ def decode(data: bytes, column: int = 1) -> list[int | None]:
     return found
 
 
-def orc_bytes(values: list[int | None], compression: Any = "uncompressed") -> bytes:
+def orc_bytes(
+    values: list[int | None], compression: Any = "uncompressed", version: Any = "0.12"
+) -> bytes:
     """Write one column as ORC."""
     sink = io.BytesIO()
     column = pa.array(values, pa.timestamp("us"))
-    orc.write_table(pa.table({"t": column}), sink, compression=compression)
+    orc.write_table(pa.table({"t": column}), sink, compression=compression, file_version=version)
     return sink.getvalue()
 
 
@@ -149,10 +151,10 @@ def test_codecs(compression: str) -> None:
     assert decode(orc_bytes(values, compression)) == values
 
 
-@given(columns())
+@given(columns(), st.sampled_from(["0.11", "0.12"]))
 @settings(max_examples=often(60), deadline=None)
-def test_every_kind_of_run_is_decoded(values: list[int | None]) -> None:
-    assert decode(orc_bytes(values)) == values
+def test_every_kind_of_run_is_decoded(values: list[int | None], version: str) -> None:
+    assert decode(orc_bytes(values, version=version)) == values
 
 
 def test_many_rows_with_outliers() -> None:

@@ -8,7 +8,7 @@ and the digits behind them (integer runs of version 2 both).
 Source: https://orc.apache.org/specification/ORCv1/
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -310,7 +310,6 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 _PRESENT, _DATA, _SECONDARY = 0, 1, 5
 DATA_STREAMS = frozenset({_PRESENT, _DATA, 2, 3, _SECONDARY})
 """The kinds of streams that hold values: with lengths and dictionaries, and no indexes."""
-_DIRECT_V2 = 2
 EPOCH = 1_420_070_400
 """2015-01-01, from which seconds are counted; those of a TIMESTAMP by the writer's clock."""
 _WIDE_WIDTHS = (26, 28, 30, 32, 40, 48, 56, 64)
@@ -322,8 +321,7 @@ def read_times(
     """Decode a timestamp column at the top level of the row."""
     try:
         found = footer.stripe(read, stripe)
-        if found.encodings[number] != _DIRECT_V2:
-            raise ValueError(f"encoding {found.encodings[number]}")
+        runs = _RUNS[found.encodings[number]]
         rows = footer.stripe_rows[stripe]
         valid = np.ones(rows, bool)
         if (number, _PRESENT) in found.streams:
@@ -333,9 +331,11 @@ def read_times(
                 raise ValueError("cut short")
         count = int(valid.sum())
         seconds, nanos = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        seconds[valid] = _integers(found.data(read, number, _DATA), count, signed=True) + EPOCH
+        data = found.data(read, number, _DATA)
+        seconds[valid] = _integers(runs(data, signed=True), count) + EPOCH
         # The low three bits, if not 0, are the number of zeros that were cut off, less one.
-        packed = _integers(found.data(read, number, _SECONDARY), count, signed=False)
+        data = found.data(read, number, _SECONDARY)
+        packed = _integers(runs(data, signed=False), count)
         zeros = packed & 7
         nanos[valid] = (packed >> 3) * 10 ** np.where(zeros > 0, zeros + 1, 0)
     except DAMAGE as error:
@@ -358,16 +358,37 @@ def _bytes(data: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(b"".join(parts), np.uint8)
 
 
-def _integers(data: bytes, count: int, *, signed: bool) -> Longs:
-    """Decode integer runs of version 2."""
-    values = list(_runs(data, signed=signed))
+def _integers(runs: Iterable[Longs], count: int) -> Longs:
+    values = list(runs)
     found = np.concatenate(values) if values else np.empty(0, np.int64)
     if len(found) != count:
         raise ValueError(f"{len(found)} values, not {count}")
     return found
 
 
+def _old_runs(data: bytes, *, signed: bool) -> Iterator[Longs]:
+    """Yield integer runs of version 1, of files of version 0.11: equal steps, or any numbers."""
+    at = 0
+    while at < len(data):
+        control = data[at]
+        if control < 128:
+            step = int.from_bytes(data[at + 1 : at + 2], signed=True)
+            base, at = varint(data, at + 2)
+            first = np.int64(unzigzag(base) if signed else _wrap(base))
+            yield first + step * np.arange(control + 3)
+            continue
+        block = np.frombuffer(data, np.uint8)[at + 1 : at + 1 + 10 * (256 - control)]
+        ends = np.flatnonzero(block < 128)[: 256 - control] + 1
+        starts = np.append(0, ends[:-1])
+        shifts = 7 * (np.arange(ends[-1]) - np.repeat(starts, ends - starts))
+        sevens = (block[: ends[-1]] & 127).astype(np.uint64) << shifts.astype(np.uint64)
+        numbers = np.bitwise_or.reduceat(sevens, starts)
+        yield _unzigzags(numbers) if signed else numbers.astype(np.int64)
+        at += 1 + int(ends[-1])
+
+
 def _runs(data: bytes, *, signed: bool) -> Iterator[Longs]:
+    """Yield integer runs of version 2."""
     at = 0
     while at < len(data):
         first = data[at]
@@ -379,15 +400,22 @@ def _runs(data: bytes, *, signed: bool) -> Iterator[Longs]:
                 at += 1 + width
             case 1:
                 packed, at = _unpack(data, at + 2, _width(first), _length(data, at))
-                halves = (packed >> np.uint64(1)).astype(np.int64)
-                signs = -(packed & np.uint64(1)).astype(np.int64)
-                yield halves ^ signs if signed else packed.astype(np.int64)
+                yield _unzigzags(packed) if signed else packed.astype(np.int64)
             case 2:
                 values, at = _patch(data, at)
                 yield values
             case _:
                 values, at = _deltas(data, at, signed=signed)
                 yield values
+
+
+_RUNS = {0: _old_runs, 2: _runs}
+"""Encoding → its runs."""
+
+
+def _unzigzags(zigzags: npt.NDArray[np.uint64]) -> Longs:
+    signs = -(zigzags & np.uint64(1)).astype(np.int64)
+    return (zigzags >> np.uint64(1)).astype(np.int64) ^ signs
 
 
 def _width(first: int) -> int:
