@@ -155,6 +155,12 @@ def test_empty_csv_without_header_has_no_rows(catalog, tmp_path):
     assert read_back(catalog, tmp_path / "c", "", "csv", header="false") == []
 
 
+@pytest.mark.parametrize(("text", "found"), [("\t\n", (None, None)), (" \t \n", (" ", " "))])
+def test_a_row_of_blanks_is_a_row(catalog, tmp_path, text, found):
+    columns, options = {"a": "STRING", "b": "STRING"}, {"header": "false", "sep": "\t"}
+    assert read_back(catalog, tmp_path / "c", text, "csv", columns, **options) == [found]
+
+
 def test_json_in_one_array_over_several_lines_is_read(catalog, tmp_path):
     members = [
         {"a": 1, "s": 'x],{"\\', "t": "2024-02-29T13:05:07.250", "more": [{"y": [1, 2]}]},

@@ -79,7 +79,9 @@ def has_rows(
     if size > _LONGEST_EMPTY:
         return True
     with open_text_stream(file_io, path, options, size) as stream:
-        text = bytes(stream.read(_HEADER_BYTES)).translate(None, b" \t\r\n")
+        # A line of blanks may be a row of a CSV, but holds no names.
+        blanks = b" \t\r\n" if is_json or options.has_header else b"\r\n"
+        text = bytes(stream.read(_HEADER_BYTES)).translate(None, blanks)
     return text.removeprefix(BYTE_ORDER_MARK) not in ((b"", b"[]") if is_json else (b"",))
 
 
