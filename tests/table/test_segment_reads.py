@@ -14,13 +14,15 @@ import pytest
 from paimon_assets import Schema
 from paimon_assets.engine import errors
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file
 from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, write
-from tests.testkit.tables import read
+from tests.testkit.tables import new_table, read
 
 
 @pytest.fixture
@@ -407,3 +409,23 @@ def test_ways_back_to_schemas_and_snapshots_without_row_ids_work(catalog):
     assert caught.value.kind == "rollback-row-ids"
     table.branches.create("old", snapshot_id=1)
     assert read(table.at_branch("old")) == [(1,)]
+
+
+@pytest.mark.parametrize("key", ["spark.version", "spark.sql.parquet.row.metadata"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_int96_of_spark_holds_range_of_microseconds(catalog, tmp_path, nested, key):
+    """It is Spark's default for timestamps."""
+    texts = ["1970-01-01T00:00:00", "9999-12-31T23:59:59.999999"]
+    far = pa.array([None, *map(dt.datetime.fromisoformat, texts)], pa.timestamp("us"))
+    column = pa.array([{"x": value} for value in far.to_pylist()]) if nested else far
+    path = tmp_path / "in" / "1.parquet"
+    path.parent.mkdir()
+    options = {"store_schema": False, "use_deprecated_int96_timestamps": True}
+    with pq.ParquetWriter(path, pa.schema({"t": column.type}), **options) as writer:
+        writer.write_table(pa.table({"t": column}))
+        writer.add_key_value_metadata({f"org.apache.{key}": "4.0.0"})
+    table = new_table(catalog, {"t": "ROW<x TIMESTAMP(6)>" if nested else "TIMESTAMP(6)"})
+    add(table, path.parent)
+    assert table.to_arrow()["t"].to_pylist() == column.to_pylist()
+    with open_external_file(LocalFileIO(), str(path), FileKind(format="parquet")) as opened:
+        assert pa.Table.from_batches(opened.batches)["t"].to_pylist() == column.to_pylist()

@@ -95,6 +95,8 @@ _UNPACKED = 16
 """Assumed largest ratio of one value's bytes to the file's bytes."""
 _MICRO_NANOS = 1000
 _WRAPPED_MICROS = 2**64 // _MICRO_NANOS
+_SPARKS = frozenset({b"org.apache.spark.version", b"org.apache.spark.sql.parquet.row.metadata"})
+"""Keys of footers that Spark wrote: its timestamps are microseconds, also as INT96."""
 _ROWS_FOR_THREADS = 8192
 """A file of fewer rows is decoded faster than threads start."""
 
@@ -114,6 +116,8 @@ class ParquetReader(base.FormatReader):
         )
         self._julian = JulianTimes.of_parquet(self._file.metadata.metadata, self._path)
         written = _writer_schema(self._file) if self._int96 else None
+        if self._int96 and not _SPARKS.isdisjoint(self._file.metadata.metadata or ()):
+            written = schema = pa.schema([changed_field(each, _in_micros) for each in schema])
         # INT96 columns that were written from units coarser than nanoseconds.
         self._coarse = frozenset(
             name
@@ -412,6 +416,11 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
                 arrow_type = pa.timestamp(as_written.unit, field.type.tz)
                 schema = schema.set(number, field.with_type(arrow_type))
     return schema
+
+
+def _in_micros(field: Any) -> Any:
+    is_fine = pat.is_timestamp(field.type) and field.type.unit == "ns"
+    return field.with_type(pa.timestamp("us", field.type.tz)) if is_fine else field
 
 
 def _timestamps(column: Any) -> Iterator[Any]:
