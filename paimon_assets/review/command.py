@@ -50,7 +50,8 @@ def promote(args: Arguments) -> None:
         for one in report
     ]
     promoted = sum(one.is_promoted for one in report)
-    say([*texts, f"{counted(len(report), 'table')}, {promoted} promoted."], to_builtins(report))
+    done = "Nothing was changed" if args.dry_run else f"{promoted} promoted"
+    say([*texts, f"{counted(len(report), 'table')}. {done}."], to_builtins(report))
     if any(one.refusal for one in report):
         click.get_current_context().exit(6)
 

@@ -37,6 +37,8 @@ EXAMPLES = 10
 _SMALLEST_SPLITS = {opt.SPLIT_TARGET_SIZE.key: "1 b", opt.SPLIT_OPEN_FILE_COST.key: "1 b"}
 _MOST_LINES = 20
 """Partitions that the texts list."""
+_NUMBERS = ("added", "removed", "changed", "changed rows")
+"""Columns of the texts that are set to the right."""
 Version = int | str
 """A snapshot id, a tag or `latest`; with `branch@` before it that of another branch."""
 
@@ -102,18 +104,14 @@ class TableDiff(Value):
         if not self:
             return f"{heading}\n\nNo difference.\n"
         numbers = [(name or "**all**", rows) for name, rows in self.numbers]
+        kinds = ["added", "removed", *(["changed"] if self.is_keyed else [])]
         lines = [
             heading,
             "",
             *_grid(
-                ["partition", "added", "removed", "changed"],
+                ["partition" if self.partitions else "rows", *kinds],
                 [
-                    [
-                        name,
-                        f"{rows.added:,}",
-                        f"{rows.removed:,}",
-                        f"{rows.changed:,}" if self.is_keyed else "",
-                    ]
+                    [name, *(f"{getattr(rows, kind):,}" for kind in kinds)]
                     for name, rows in numbers[: _MOST_LINES + 1]
                 ],
             ),
@@ -149,7 +147,7 @@ def _pairs(row: Mapping[str, str | None]) -> str:
 
 
 def _grid(names: Sequence[str], rows: Sequence[Sequence[str | None]]) -> list[str]:
-    lines = [list(names), ["---"] * len(names)]
+    lines = [list(names), ["---:" if name in _NUMBERS else "---" for name in names]]
     lines += [
         [cell if cell and cell.startswith("**") else _cell(cell) for cell in row] for row in rows
     ]

@@ -288,9 +288,9 @@ def test_examples_are_left_out_and_markdown_is_no_markup(tmp_path):
     shown = diff(table, 1, executor=EXECUTOR)
     assert shown.markdown() == (
         "### `db.t`: `1` → `latest`\n\n"
-        "| partition | added | removed | changed |\n| --- | --- | --- | --- |\n"
+        "| rows | added | removed | changed |\n| --- | ---: | ---: | ---: |\n"
         "| **all** | 0 | 0 | 1 |\n\n"
-        "| column | changed rows |\n| --- | --- |\n| v | 1 |\n\n"
+        "| column | changed rows |\n| --- | ---: |\n| v | 1 |\n\n"
         "| schema | change | before | after |\n| --- | --- | --- | --- |\n"
         "| column | added |  | w INT |\n\n"
         "<details><summary>Examples</summary>\n\n"
