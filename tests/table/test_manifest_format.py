@@ -135,6 +135,7 @@ def test_stored_invalid_option_can_be_reset(catalog, invoke, make, wrong, right)
     [
         {_KEY: "orc"},
         {_KEY: "parquet"},
+        {_KEY: ""},
         *(
             {"file.format": name}
             for name in ("csv", "json", "text", "lance", "vortex", "mosaic", "blob")

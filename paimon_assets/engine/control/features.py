@@ -149,7 +149,7 @@ def check_formats(table: str, schema: TableSchema, old: TableSchema | None = Non
         if old is not None and old.typed_options.get(option) == value:
             continue
         for name in value.values() if isinstance(value, Mapping) else [value]:
-            if name and name not in formats:
+            if name not in formats and name != option.default:
                 known = ", ".join(sorted(formats))
                 reason = f"'{option.key}' is '{name}', which is not written; it can be {known}."
                 _refuse(table, "write", "format", reason)

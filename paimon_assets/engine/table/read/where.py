@@ -222,8 +222,8 @@ def _refuse(node: exp.Expr) -> NoReturn:
     raise InvalidInputError(
         f"The filter part '{_short(node.sql())}' is not supported; use comparisons of a column "
         "with a literal, IN, BETWEEN, IS NULL, LIKE, AND, OR, NOT; CAST, coalesce, "
-        f"{', '.join(pred.FUNCTIONS)} of a column. catalog.sql, or "
-        "`paimon-assets sql`, takes all of SQL.",
+        f"{', '.join(pred.FUNCTIONS)} of a column. A SELECT of catalog.sql, or of "
+        "`paimon-assets sql`, takes all of SQL; a DELETE or UPDATE of all rows has no WHERE.",
         kind="where",
     )
 
