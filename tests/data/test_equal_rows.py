@@ -1,6 +1,7 @@
 import math
 import struct
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -64,3 +65,8 @@ def test_maps_are_equal_in_any_order():
     left = pa.array([[("a", 1), ("b", 2)], [("a", 1), ("b", 2)], [("a", None), ("b", 2)]], maps)
     right = pa.array([[("b", 2), ("a", 1)], [("b", 1), ("a", 2)], [("b", 2), ("a", None)]], maps)
     assert equal_values(left, right).tolist() == [True, False, True]
+
+
+def test_null_is_not_equal_to_value_stored_below_it():
+    null = pa.array(np.array([1]), mask=np.array([True]))
+    assert not equal_values(null, pa.array([1])).any()

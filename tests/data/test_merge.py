@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge import sort_merge
+from paimon_assets.engine.data.merge.aggregate.nested_rows import merge_maps_by_time
 from paimon_assets.engine.data.merge.deduplicate import Deduplicate, newest_rows
-from paimon_assets.engine.data.merge.records import Records, adds
+from paimon_assets.engine.data.merge.records import Grouped, Records, adds
 from paimon_assets.engine.data.threads import Threads
 from paimon_assets.engine.errors import FormatError
+from paimon_assets.engine.spec.merge.merge_rules import AggregateFunction, FieldAggregation
 
 PLAN = sort_merge.MergePlan(keys=("a", "b"), runs_by_age=True, columns=("a", "b", "v"))
 KEY = st.tuples(
@@ -138,6 +140,41 @@ def test_cursor_cuts_at_bound_and_refills(pool):
     assert rows_of([middle.take_up_to(((1, b"A"), (1, 9)))]) == []
     assert [row[1] for row in rows_of([middle.take_all()])] == [3, 4, 5, 6]
     assert middle.batch is None
+
+
+def test_keys_of_two_integers_are_cut_by_both():
+    batch = pa.record_batch({"a": pa.array([1, 1, 1]), "b": pa.array([1, 2, 3])})
+    bound = sort_merge.RunCursor(iter([batch.slice(0, 2)]), ["a", "b"]).last_key()
+    assert sort_merge.RunCursor(iter([batch]), ["a", "b"]).take_up_to(bound).num_rows == 2
+
+
+def test_each_group_with_late_records_is_separate():
+    grouped = Grouped(
+        count=3,
+        groups=np.array([0, 0, 1, 2, 2]),
+        rows=np.arange(5),
+        arrivals=np.array([1, 0, 0, 1, 0]),
+        late=np.array([True, False, False, True, False]),
+    )
+    assert list(grouped.with_late()) == [(0, [1, 0]), (2, [4, 3])]
+
+
+def test_late_map_is_merged_once():
+    fields = pa.struct([("v", pa.int32()), ("ts", pa.string())])
+    maps = [[(1, {"v": 1, "ts": "2"})], [(1, {"v": 2, "ts": "1"})]]
+    settings = FieldAggregation(column="m", function=AggregateFunction.MERGE_MAP_WITH_KEYTIME)
+    merged = merge_maps_by_time(
+        pa.array(maps, pa.map_(pa.int32(), fields)),
+        Grouped(
+            count=1,
+            groups=np.array([0, 0]),
+            rows=np.array([1, 0]),
+            arrivals=np.array([1, 0]),
+            late=np.array([True, False]),
+        ),
+        settings,
+    )
+    assert merged.to_pylist() == [maps[0]]
 
 
 def test_float_keys_are_cut_in_sort_order():
