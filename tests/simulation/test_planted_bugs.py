@@ -7,7 +7,9 @@ import pytest
 from paimon_assets.engine.codec.json.metadata_json import tag_to_json
 from paimon_assets.engine.control.commit import checks, external_snapshot
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
-from paimon_assets.engine.control.maintenance import expire_snapshots, references
+from paimon_assets.engine.control.maintenance import expire_snapshots, orphan_files, references
+from paimon_assets.engine.control.managers import branch_manager
+from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import PaimonError, StorageError
@@ -15,6 +17,7 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.fileio.object_uploads import Upload
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
+from paimon_assets.erasure.run import _Erasure
 from paimon_assets.iceberg.publish import Publisher
 from paimon_assets.iceberg.state import HINT_NAME
 from tests.simulation.interleavings import explore
@@ -76,6 +79,10 @@ EVERY = {
         references.Watch, "has_more", lambda _: False, EXPIRE_AND_TAG,
     ),
     "a tag does not look for its snapshot again": (TagManager, "create", _tag, EXPIRE_AND_TAG),
+    "a promotion takes a commit's number": (
+        branch_manager, "publish_once", lambda file_io, *file: file_io.replace(*file) or True,
+        (("promote",), ("append",)),
+    ),
     "files go before their snapshot": (
         expire_snapshots, "_delete_snapshots", _files_first, (("expire",), ("append",)),
     ),
@@ -100,6 +107,22 @@ DRAWN = {
     ),
     "an upload whose last part failed is taken for done": (
         Upload, "close", _close, (("append",) * 3,) * 4, Kind.S3,
+    ),
+    "a late writer does not look for its base": (
+        external_snapshot, "_continues", lambda *_: True,
+        (("append",), ("append", "append", "expire", "append")), Kind.S3,
+    ),
+    "a cleaning forgets the branches": (
+        references, "other_branches", lambda _: [], (("clean",), ("append",)), Kind.HDFS,
+    ),
+    "a cleaning takes all files for the table's": (
+        orphan_files, "_foreign", lambda *_: {}, (("clean",), ("append",)), Kind.S3,
+    ),
+    "an erasure gives commits no other base": (
+        _Erasure, "_renew_newest", lambda *_: False, (("erase",), ("append",) * 3), Kind.S3,
+    ),
+    "a table that was made again is taken for the one before": (
+        SchemaManager, "is_same", lambda *_: True, (("drop",), ("append",) * 3), Kind.S3,
     ),
     "a slow follower leads Iceberg's readers back": (
         Publisher, "point_to", _point_to, (("append", "append"),) * 3, Kind.HDFS,
