@@ -23,6 +23,7 @@ COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": 
 BUDGETS = {
     # operation: (requests, depth with room for a busy machine, MB down)
     "create table": (6, 5, 0.01),
+    "append, first": (13, 8, 0.01),
     "append, same table": (9, 6, 0.01),
     "upsert, same table": (9, 6, 0.01),
     "open table": (2, 2, 0.01),
@@ -87,7 +88,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
         catalog = open_catalog(f"s3://{BUCKET}/budget", options)
         catalog.create_database("d")
         table = measure("create table", lambda: catalog.create_table("d.a", Schema.of(COLUMNS)))
-        write(table, 0, 10)
+        measure("append, first", lambda: write(table, 0, 10))
         write(table, 10, 10)
         measure("append, same table", lambda: write(table, 20, 10))
         write(table, 1000, 150_000)

@@ -10,6 +10,7 @@ import pytest
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.commit import file_store_commit
+from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.fileio import request_planner
 from paimon_assets.engine.spec.evolution.schema_change import add_column
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -118,6 +119,25 @@ def test_write_builds_on_snapshot_of_other_thread(server, holding, monkeypatch):
     kinds = ("data-", "manifest-", "manifest-list-", "snapshot-")
     assert [sum(name.startswith(kind) for name in puts) for kind in kinds] == [2, 6, 4, 2], puts
     assert _rows(table.path, server) == [(number, 0) for number in range(4)]
+
+
+@pytest.mark.parametrize("schema", [KEYED, Schema.of(COLUMNS)], ids=["keyed", "append"])
+def test_first_append_builds_on_first_snapshot_of_other_process(
+    server, holding, schema, monkeypatch
+):
+    path, options = f"s3://{BUCKET}/first", {**server, "s3.endpoint": holding.uri}
+    catalog = open_catalog(path, options)
+    catalog.create_database("d", ignore_if_exists=True)
+    table = catalog.create_table(f"d.t{len(schema.primary_keys)}", schema)
+    monkeypatch.setattr(request_planner, "_SMALL", {})
+    _append(open_table(table.path, server), (0, 0))
+    monkeypatch.setattr(request_planner, "_SMALL", {})
+    monkeypatch.setattr(snapshot_manager, "_NEWEST_SEEN", {("s3", f"{table.path}/snapshot"): 0})
+    with holding.counting() as counts:
+        assert _append(table, (1, 1)).snapshot.id == 2
+    names = [text.rpartition("/")[2] for *_, text in counts.requests if text.startswith("PUT")]
+    assert sum(name.startswith("manifest-list-") for name in names) == 4, "two on a guess"
+    assert _rows(table.path, server) == [(0, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("seed", range(often(6)))

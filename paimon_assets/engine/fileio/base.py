@@ -94,8 +94,8 @@ class FileIO(Protocol):
         the block proceeds.
 
         With `guesses` the block need not wait: at first `reads` have the content that was read or
-        written last, and there are no `files`. The block only prepares, and then calls the function
-        that `with` yields: whether all that is true. If not, nothing of the block counts.
+        written last, `files` and `lists` do not exist. The block only prepares, and then calls the
+        function that `with` yields: whether all that is true. If not, nothing of the block counts.
         """
         _ = reads, files, lists, folders, guesses
         return nullcontext(_nothing_guessed)

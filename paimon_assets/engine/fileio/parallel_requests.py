@@ -18,6 +18,8 @@ from functools import lru_cache
 from threading import local
 from typing import Any, TypeVar
 
+from paimon_assets.engine.errors import NotFoundError
+
 _REQUESTS = 16
 """Requests of a process that wait side by side."""
 T = TypeVar("T")
@@ -63,6 +65,13 @@ Ask = Callable[[list[Question]], dict[Question, Future[Any]]]
 
 def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
     return {question: send(*question) for question in questions}
+
+
+def _is_answer(guess: Any, sent: Future[Any]) -> bool:
+    error = sent.exception()
+    if isinstance(guess, NotFoundError):
+        return isinstance(error, NotFoundError)
+    return error is None and bool(sent.result() == guess)
 
 
 class _Writes(local):
@@ -123,14 +132,14 @@ class Together(local):
         guesses, self._guesses = self._guesses, {}
         was_right, self._was_right = self._was_right, True
         wait([sent for _, sent in guesses.values()])
-        return was_right and all(
-            sent.exception() is None and sent.result() == known for known, sent in guesses.values()
-        )
+        return was_right and all(_is_answer(known, sent) for known, sent in guesses.values())
 
     def answer(self, asked: Callable[..., Any], path: str, ask: Callable[[str], T]) -> T:
         """Return the result of an early request about a path, or send it now."""
         if (asked, path) in self._guesses:
             known: T = self._guesses[asked, path][0]
+            if isinstance(known, NotFoundError):
+                raise known
             return known
         sent = self._answers.pop((asked, path), None)
         answer: T = ask(path) if sent is None else sent.result()

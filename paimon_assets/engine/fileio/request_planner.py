@@ -1,8 +1,9 @@
 """Which requests answer questions that are known beforehand: one each, or a listing for many."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 from paimon_assets.engine.fileio.base import FileStatus, missing_file
@@ -107,24 +108,29 @@ class RequestPlanner:
         folders: Iterable[str] = (),
         guesses: bool = False,
     ) -> Iterator[Callable[[], bool]]:
+        lists = [path.rstrip("/") for path in lists]
         questions: list[Question] = [(self._requests.read, path) for path in reads]
         questions += [(self._requests.is_file, path) for path in files]
-        questions += [(self._requests.listing, path.rstrip("/")) for path in lists]
+        questions += [(self._requests.listing, path) for path in lists]
         questions += [(self._requests.holds, path) for path in folders]
         if is_witnessed():
             with self._together.ahead(questions) as confirm:
                 yield confirm
         else:
-            guess = self._guess if guesses else None
+            guess = partial(self._guess, set(lists)) if guesses else None
             with self._together.ahead(questions, self._ask, guess) as confirm:
                 yield confirm
 
-    def _guess(self, question: Question) -> Any:
-        """Return the content that a small file had, False of a file that is looked for."""
+    def _guess(self, empty: Container[str], question: Question) -> Any:
+        """Return the content that a small file had, False of a file that is looked for.
+
+        Of a directory that is listed, that it is empty.
+        """
         ask, path = question
         if ask == self._requests.read:
-            return _SMALL.get((self._key, path), (None, None))[1]
-        return False if ask == self._requests.is_file else None
+            missing = missing_file(path) if path.rpartition("/")[0] in empty else None
+            return _SMALL.get((self._key, path), (None, missing))[1]
+        return {self._requests.is_file: False, self._requests.listing: []}.get(ask)
 
     def _ask(self, questions: list[Question]) -> dict[Question, Future[Any]]:
         """Send requests; one listing in place of three or more about small directories.

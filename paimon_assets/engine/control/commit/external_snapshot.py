@@ -83,7 +83,8 @@ def looked_back(
     try:
         reads = [store.paths.schema(store.schema.id)]
         reads += [] if base is None else [store.paths.snapshot(base.id)]
-        with store.file_io.ahead(reads=reads):
+        lists = [store.paths.snapshot_directory] if base is None else []
+        with store.file_io.ahead(reads=reads, lists=lists):
             same_table = store.schemas.is_same(store.schema)
             continues = _continues(store, snapshot, base, added) if same_table else False
         if continues:

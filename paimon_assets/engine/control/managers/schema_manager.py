@@ -131,6 +131,7 @@ class SchemaManager:
         if not self._publish(first):
             message = f"Table '{self._paths.table}' exists already."
             raise errors.AlreadyExistsError(message, kind="table-exists", path=self._paths.table)
+        self._snapshots.remember(0)
         return first
 
     def evolve(

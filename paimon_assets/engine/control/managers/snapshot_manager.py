@@ -136,20 +136,23 @@ class SnapshotManager:
             self.remember(above)  # a hint led below the line: the next `latest` lists
         return newest.id, above
 
-    def paths_of_latest(self, *, with_break: bool = False) -> tuple[list[str], list[str]]:
-        """Return the files that `latest` (and `break_at`) will read, and those they look for.
+    def paths_of_latest(
+        self, *, with_break: bool = False
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Return the files that `latest` (and `break_at`) read and look for, and folders to list.
 
         A guess, by the newest snapshot that this process has seen.
         """
         if self._newest_of is not None:
-            return [], []
-        reads, newest = [f"{self._paths.snapshot_directory}/{LATEST}"], _NEWEST_SEEN.get(self._key)
+            return [], [], []
+        directory, newest = self._paths.snapshot_directory, _NEWEST_SEEN.get(self._key)
+        reads = [f"{directory}/{LATEST}"]
         if not newest:
-            return reads, []
+            return reads, [], [directory] if newest == 0 else []
         befores = (newest - 1,) if with_break and newest > 1 else ()
         nexts = (newest + 1, newest + 2)[: 1 + with_break]
         reads += map(self._paths.snapshot, (newest, *befores))
-        return reads, list(map(self._paths.snapshot, nexts))
+        return reads, list(map(self._paths.snapshot, nexts)), []
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot of the table that was opened, None if there is none yet.
@@ -163,26 +166,26 @@ class SnapshotManager:
         return latest
 
     def _latest(self) -> Snapshot | None:
-        path, (reads, files) = self._paths.snapshot, self.paths_of_latest()
-        with self._file_io.ahead(reads=reads, files=files):
+        path, (reads, files, lists) = self._paths.snapshot, self.paths_of_latest()
+        with self._file_io.ahead(reads=reads, files=files, lists=lists):
             hinted = self._read_hint(LATEST)
             known = () if hinted is None else (hinted,)
             reads, files = [*map(path, known)], [path(number + 1) for number in known]
             with self._file_io.ahead(reads=reads, files=files):
                 hint = self._walked_forward(hinted)
                 snapshot = self.snapshot_or_none(hint) if hint else None
-        if snapshot is not None and snapshot.id >= _NEWEST_SEEN.get(self._key, 0):
-            self.remember(snapshot.id)
-            return snapshot
-        ids: list[int] = []
-        for number in range(_MOST_LISTINGS):
-            ids = self.list_ids()
-            snapshot = self.snapshot_or_none(ids[-1]) if ids else None
-            # A listing that a commit and an expiration overtake may have neither's snapshot.
-            is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
-            if snapshot is not None or is_empty:
-                self.remember(snapshot.id if snapshot else 0)
+            if snapshot is not None and snapshot.id >= _NEWEST_SEEN.get(self._key, 0):
+                self.remember(snapshot.id)
                 return snapshot
+            ids: list[int] = []
+            for number in range(_MOST_LISTINGS):
+                ids = self.list_ids()
+                snapshot = self.snapshot_or_none(ids[-1]) if ids else None
+                # A listing that a commit and an expiration overtake may have neither's snapshot.
+                is_empty = not ids and (hinted is None or number >= _EMPTY_LISTINGS)
+                if snapshot is not None or is_empty:
+                    self.remember(snapshot.id if snapshot else 0)
+                    return snapshot
         raise self._ghost(ids[-1], "Storage lists")
 
     def remember(self, snapshot_id: int) -> None:
