@@ -105,7 +105,16 @@ def test_matrix_has_every_polars_dtype() -> None:
         if isinstance(dtype, type) and issubclass(dtype, pl.DataType) and not dtype.__subclasses__()
     }
     missing = {dtype.__name__ for dtype in known - POLARS_DTYPES}
-    assert missing <= {"Unknown", "BaseExtension", "Extension"}
+    assert missing <= {"Unknown", "BaseExtension", "Extension", "Map"}
+
+
+@pytest.mark.skipif(not hasattr(pl, "Map"), reason="polars has maps from 2.1 on")
+def test_maps_of_polars_are_stored() -> None:
+    maps = [[("a", 1), ("b", None)], None, []]
+    column = pa.array(maps, pa.map_(pa.string(), pa.int64()))
+    source = Source("polars", "Map", maps, pl.from_arrow(pa.table({"c": column})))
+    assert stored_values(source, check_of("MAP<STRING, BIGINT>")) == maps
+    assert stored_values(source, None) == maps
 
 
 def test_matrix_detects_changed_value() -> None:
