@@ -3,8 +3,10 @@
 import datetime as dt
 import gzip
 import os
+import uuid
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.orc as orc
@@ -20,6 +22,7 @@ from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.types.data_types import bigint, string
 from tests.testkit.builders import data_file
+from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment as add
 from tests.testkit.foreign import rows, write
 from tests.testkit.tables import new_table, read
@@ -429,3 +432,49 @@ def test_int96_of_spark_holds_range_of_microseconds(catalog, tmp_path, nested, k
     assert table.to_arrow()["t"].to_pylist() == column.to_pylist()
     with open_external_file(LocalFileIO(), str(path), FileKind(format="parquet")) as opened:
         assert pa.Table.from_batches(opened.batches)["t"].to_pylist() == column.to_pylist()
+
+
+def test_column_with_a_dot_is_no_field(catalog, tmp_path):
+    """Both have the path a.b in the footer."""
+    texts, numbers = [{"b": number} for number in (5, 6, None)], [1, 2, 3]
+    for order in (("a", "a.b"), ("a.b", "a")):
+        folder = tmp_path / "-".join(order)
+        write(folder / "1.parquet", pa.table({"a": texts, "a.b": numbers}).select(order))
+        table = new_table(catalog, {"a.b": "BIGINT", "a": "ROW<b BIGINT>"})
+        add(table, folder)
+        table.append(pa.table({"a": texts, "a.b": numbers}).select(table.schema.field_names))
+        for where, count in (("= 1", 2), ("> 4", 0), ("is not null", 6), ("in (2, 5)", 2)):
+            assert table.count(f"`a.b` {where}") == count, where
+        assert table.to_arrow()["a.b"].to_pylist() == numbers * 2
+        catalog.drop_table("db.t")
+
+
+def test_uuids_are_bytes_and_json_is_text(catalog, tmp_path):
+    (tmp_path / "in").mkdir()
+    key = uuid.UUID(int=5)
+    duckdb.sql(f"copy (select uuid '{key}' as u, json '[1]' as j) to '{tmp_path}/in/1.parquet'")
+    table = new_table(catalog, {"u": "BINARY(16)", "j": "STRING"})
+    add(table, tmp_path / "in")
+    assert table.to_arrow().to_pylist() == [{"u": key.bytes, "j": "[1]"}]
+
+
+@pytest.mark.parametrize("kind", [pa.null(), pa.uint8(), pa.duration("us"), pa.decimal256(60, 2)])
+def test_column_of_a_type_that_no_table_has_is_left_out(catalog, tmp_path, kind):
+    write(tmp_path / "in" / "1.parquet", pa.table({"a": [1], "b": pa.nulls(1, kind)}))
+    table = new_table(catalog, {"a": "BIGINT", "b": "STRING"})
+    way_out = "no table has: leave the column out, or write the file again"
+    with refused(errors.InvalidInputError, way_out, kind="segment-schema"):
+        add(table, tmp_path / "in")
+    table.alter([sc.DropColumn(field_names=("b",))])
+    table = catalog.get_table("db.t")
+    add(table, tmp_path / "in")
+    assert table.to_arrow().to_pylist() == [{"a": 1}]
+
+
+@pytest.mark.parametrize("name", ["b", "a"])
+def test_names_that_occur_twice_are_named(catalog, tmp_path, name):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2]), pa.array([3])], ["a", "b", name])
+    write(tmp_path / "in" / "1.parquet", twice)
+    table = new_table(catalog, {"a": "BIGINT"})
+    with refused(errors.FormatError, f"it has column '{name}' more than once", kind="format"):
+        add(table, tmp_path / "in")

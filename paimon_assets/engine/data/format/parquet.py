@@ -33,6 +33,7 @@ from paimon_assets.engine.codec import parquet_footer
 from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.row_files import check_names
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.calendars import JulianTimes
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
@@ -77,7 +78,11 @@ _SMALL_GROUP_ROWS = ROW_GROUP_ROWS // 2
 _SMALL_GROUPS = 16
 """Up to so many small groups are written as small ones: a key range needs few rows of each run."""
 
-_READING: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
+_READING: dict[str, Any] = {
+    "pre_buffer": False,
+    "page_checksum_verification": True,
+    "arrow_extensions_enabled": False,  # UUID is 16 bytes, JSON a text, as for other readers
+}
 
 _WHOLE_GROUP_BYTES = 8 * 1024 * 1024
 _PIECE_BYTES = 2 * 1024 * 1024
@@ -107,12 +112,12 @@ class ParquetReader(base.FormatReader):
     def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
         schema = _schema_as_written(self._file)
+        check_names(schema.names)
         leaves: Any = self._file.schema
-        self._int96_paths = [leaf.path for leaf in leaves if leaf.physical_type == "INT96"]
         self._int96 = frozenset(
-            name
-            for name in (schema.names if self._int96_paths else ())
-            if any(f"{path}.".startswith(f"{name}.") for path in self._int96_paths)
+            root
+            for leaf, root in zip(leaves, self._roots, strict=True)
+            if leaf.physical_type == "INT96"
         )
         self._julian = JulianTimes.of_parquet(self._file.metadata.metadata, self._path)
         written = _writer_schema(self._file) if self._int96 else None
@@ -285,6 +290,14 @@ class ParquetReader(base.FormatReader):
         leaves: Any = self._file.schema
         return [leaf.path for leaf in leaves]
 
+    @cached_property
+    def _roots(self) -> list[str]:
+        """The column of each leaf: the path of a column `a.b` is that of field b of column a."""
+        roots = [field.name for field in self._file.schema_arrow for _ in _leaves(field.type)]
+        if len(roots) == len(self._paths):
+            return roots
+        return [path.partition(".")[0] for path in self._paths]
+
     def _leaves(self, names: Sequence[str]) -> list[int]:
         roots = tuple(f"{name}." for name in names)
         return [n for n, path in enumerate(self._paths) if f"{path}.".startswith(roots)]
@@ -322,8 +335,9 @@ class ParquetReader(base.FormatReader):
         has_order: dict[str, bool] = {}
         groups = range(metadata.num_row_groups)
         with base.named_errors(self._path, self.title):
-            for leaf, path in enumerate(self._paths):
-                column: Any = self._file.schema.column(leaf) if path in names else None
+            for leaf, (path, root) in enumerate(zip(self._paths, self._roots, strict=True)):
+                is_asked = path in names and path == root
+                column: Any = self._file.schema.column(leaf) if is_asked else None
                 if column is not None and not column.max_repetition_level:  # lists are never null
                     leaves[path], has_order[path] = leaf, self._has_order(column)
             group_chunks = self._chunks(groups, [*leaves.values()])
@@ -340,7 +354,7 @@ class ParquetReader(base.FormatReader):
                 yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
-        return frozenset(self._int96_paths)
+        return self._int96.intersection(self._paths)
 
 
 def _open_file(
