@@ -395,7 +395,9 @@ def _type_difference(wanted: types.DataField, found: FileColumn) -> str | None:
     if actual is not None and same_kind(actual, wanted.type):
         return None
     roots = None if actual is None else (actual.root, wanted.type.root)
-    hint = ""
+    hint = ", which no table has: leave the column out, or write the file again"
+    if actual is not None:
+        hint = ""
     if roots == (types.TypeRoot.VARBINARY, types.TypeRoot.VARCHAR):
         hint = ", a text without its annotation"
     elif roots is not None and frozenset(roots) == types.TIMESTAMP_ROOTS:
