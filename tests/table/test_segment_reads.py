@@ -434,14 +434,15 @@ def test_int96_of_spark_holds_range_of_microseconds(catalog, tmp_path, nested, k
         assert pa.Table.from_batches(opened.batches)["t"].to_pylist() == column.to_pylist()
 
 
-def test_column_with_a_dot_is_no_field(catalog, tmp_path):
+@pytest.mark.parametrize("name", ["parquet", "orc"])
+def test_column_with_a_dot_is_no_field(catalog, tmp_path, name):
     """Both have the path a.b in the footer."""
     texts, numbers = [{"b": number} for number in (5, 6, None)], [1, 2, 3]
     for order in (("a", "a.b"), ("a.b", "a")):
         folder = tmp_path / "-".join(order)
-        write(folder / "1.parquet", pa.table({"a": texts, "a.b": numbers}).select(order))
+        write(folder / f"1.{name}", pa.table({"a": texts, "a.b": numbers}).select(order))
         table = new_table(catalog, {"a.b": "BIGINT", "a": "ROW<b BIGINT>"})
-        add(table, folder)
+        add(table, folder, name)
         table.append(pa.table({"a": texts, "a.b": numbers}).select(table.schema.field_names))
         for where, count in (("= 1", 2), ("> 4", 0), ("is not null", 6), ("in (2, 5)", 2)):
             assert table.count(f"`a.b` {where}") == count, where

@@ -205,6 +205,9 @@ class OrcReader(base.FormatReader):
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         """Return the places of columns that pyarrow decodes."""
+        own = self.schema.names
+        if any("." in name and name.partition(".")[0] in own for name in names):
+            return [*range(len(own))]  # pyarrow takes `a.b` for field b of a column a
         if names:
             return [self.schema.get_field_index(name) for name in names]
         # A stripe without columns would not keep its number of rows: decode one, and drop it.
@@ -235,7 +238,8 @@ class OrcReader(base.FormatReader):
             nulls = pa.nulls(self._footer.stripe_rows[stripe])
             return pa.RecordBatch.from_arrays([nulls], names=["number of rows"])
         try:
-            return self._file.read_stripe(stripe, columns=positions)
+            is_whole = len(positions) == len(self.schema)
+            return self._file.read_stripe(stripe, columns=None if is_whole else positions)
         except (pa.ArrowException, OSError) as error:
             if _NO_ZONE in str(error) and self._footer is not None:
                 zone = self._footer.stripe(self._read, stripe).zone
