@@ -17,8 +17,13 @@ from paimon_assets.engine.contract.commit_message import (
 from paimon_assets.engine.control.commit import checks
 from paimon_assets.engine.control.commit.abort import abort, delete_changelogs
 from paimon_assets.engine.control.commit.changes import changes_of
+from paimon_assets.engine.control.commit.column_conflicts import _Ranges
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
-from paimon_assets.engine.control.commit.partition_filter import PartitionFilter, bound_spec
+from paimon_assets.engine.control.commit.partition_filter import (
+    PartitionFilter,
+    bound_spec,
+    upgrade,
+)
 from paimon_assets.engine.control.commit.request import RetryPolicy
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -572,6 +577,17 @@ def test_moving_file_to_another_level_is_no_conflict():
 
 def _on_level(name: str, low: bytes, high: bytes, level: int = 5) -> ManifestEntry:
     return _add(name, level=level, min_key=low, max_key=high)
+
+
+def test_postponed_files_stay_on_level_0():
+    waiting = (entry(bucket=-2, file=data_file(level=0)),)
+    assert upgrade(waiting, _range, Options({})) is waiting
+
+
+def test_ranges_overlap_only_with_common_row_ids():
+    ranges = _Ranges.of([data_file(first_row_id=0), data_file(first_row_id=20)])
+    touched = [ranges.overlap(start, start + 5) for start in (0, 5, 10, 15, 16, 25, 30)]
+    assert touched == [True, True, False, False, True, True, False]
 
 
 def test_files_of_one_level_share_no_key():
