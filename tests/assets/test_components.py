@@ -149,7 +149,7 @@ def test_components_scaffolded_twice_run_three_times(project: DefsFolderSandbox)
         "PaimonCompactionComponent": {"tables": ["crm.customers", "shop.orders"]},
         "PaimonDiffCheckComponent": {"most_share": 0.1},
         "PaimonFileIngestionComponent": {"table": "crm.calls"},
-        "PaimonHealthComponent": {"record": "ops.health"},
+        "PaimonHealthComponent": {"record": "ops.health"},  # not in the example
         "PaimonTablesComponent": {"include": "crm.*"},
     }
     for kind in COMPONENTS:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import os
 import re
 import shlex
@@ -93,6 +94,28 @@ def test_own_table_needs_only_dagster(tmp_path):
     assert rows.new_read_builder().count() == 2
 
 
+def test_skill_of_the_wheel_runs_as_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    package = ROOT / "paimon_assets"
+    skill = (package / "SKILL.md").read_text()
+    code = snippet("build_file_ingestion_asset", skill)
+    names = names_of(code)
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id,amount\n1,2.5\n")
+    run = names["defs"].resolve_implicit_global_asset_job_def().execute_in_process()
+    assert run.success
+    catalog = open_catalog("warehouse")
+    assert catalog.get_table("shop.big").to_arrow().to_pylist() == [{"id": 2, "amount": 20.0}]
+    assert catalog.get_table("shop.payments").to_arrow().num_rows == 1
+    for door in re.findall(r"`(paimon_assets[.\w]*)`", (package / "llms.txt").read_text() + skill):
+        if "." not in door or "component" in door:
+            importlib.import_module(door)
+        else:
+            assert importlib.util.find_spec(door) is not None
+    for component in re.findall(r"dg scaffold defs (\S+)\.(\w+)", skill):
+        assert getattr(importlib.import_module(component[0]), component[1])
+
+
 def test_landed_files_become_table_in_one_call(tmp_path, monkeypatch):
     schema = names_of(snippet("def orders()"))["ORDERS"]
     code = snippet("file_ingestion_asset", ASSETS).replace("/data/landing/orders", str(tmp_path))
@@ -130,9 +153,10 @@ def test_failed_check_keeps_previous_state(tmp_path):
 
 
 def test_scaffolded_component_exists():
-    [(module, name)] = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", ASSETS)
-    component = getattr(importlib.import_module(module), name)
-    assert issubclass(component, dg.Component)
+    scaffolded = re.findall(r"dg scaffold defs ([\w.]+)\.(\w+) ", ASSETS)
+    assert len(scaffolded) > 3
+    for module, name in scaffolded:
+        assert issubclass(getattr(importlib.import_module(module), name), dg.Component)
 
 
 def test_pictures_and_links_exist():

@@ -299,7 +299,9 @@ def component_of(
     made.__doc__ = (inspect.getdoc(function) or "").partition("\n")[0]
     made.made_by, made.code, made.further = staticmethod(function), frozenset(code), further
     made.sensor_of = None if sensor_of is None else staticmethod(sensor_of)
-    component: type[dg.Component] = dg.scaffold_with(example(scaffolded, files))(made)
+    texts_alone = [key for key, (kind, _) in members.items() if kind in (Text, Text | None)]
+    scaffolder = example(scaffolded, files, optional=texts_alone)
+    component: type[dg.Component] = dg.scaffold_with(scaffolder)(made)
     return component
 
 

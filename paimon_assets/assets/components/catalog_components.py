@@ -13,7 +13,7 @@ becomes 16, `1,2` a tuple. Of a table's options, columns and names no text may b
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -111,12 +111,13 @@ def example(
     files: Mapping[str, str] | None = None,
     *,
     of_second: Mapping[str, Any] | None = None,
+    optional: Sequence[str] = (),
 ) -> type[dg.Scaffolder[Any]]:
     """Return a scaffolder of one example, with files beside the YAML: path → text.
 
     Each attribute, and each member of `source`, is a flag of `dg scaffold defs`, too. `NAME` and
     `HERE` stand for the component's name and folder. `of_second` has further attributes, for a
-    project that has such a component already.
+    project that has such a component already; `optional` are further texts that flags may give.
     """
     source = attributes.get("source", {})
     members = {**{name: value for name, value in attributes.items() if name != "source"}, **source}
@@ -125,7 +126,7 @@ def example(
         name: list[str] if isinstance(value, list) else type(value)
         for name, value in members.items()
         if not isinstance(value, list) or isinstance(value[0], str)
-    }
+    } | {name: str for name in optional if name not in members}
     fields: Any = {name: (kind | None, None) for name, kind in flags.items()}
     params: type[BaseModel] = create_model("ScaffoldParams", **fields)
 
@@ -140,6 +141,7 @@ def example(
             words = {NAME: _WORD.sub("_", folder.name), HERE: here}
             given = {name: value for name in flags if (value := getattr(request.params, name))}
             own = {name: given.get(name, value) for name, value in attributes.items()}
+            own |= {name: given[name] for name in optional if name in given}
             if of_second and _has_component(root, request.type_name):
                 own |= of_second
             if source:

@@ -28,12 +28,12 @@ from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, t
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
 from paimon_assets.assets.tables import table_write
 from paimon_assets.assets.tables.audit import BatchAudit
+from paimon_assets.assets.tables.declared_table import SchemaLike, declared_schema
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import CommitConflictError, FormatError, InvalidInputError
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
@@ -51,7 +51,7 @@ FILES_HAVE_NOT = {
 
 def build_file_ingestion_asset(
     table: str | Identifier,
-    schema: Schema,
+    schema: SchemaLike,
     *,
     source: Source,
     transform: Callable[[Frame], Frame] | None = None,
@@ -66,7 +66,7 @@ def build_file_ingestion_asset(
 
     Args:
         table: `database.table`.
-        schema: The declared table.
+        schema: The declared table; a Schema of ours or of Arrow, or name → type.
         source: The folder and the format of its files; or topics (`paimon_assets.cdc.KafkaSource`).
         transform: From the frame of the new files (a Spark DataFrame on Spark, else a pyarrow
             RecordBatchReader) to the frame of the table's rows; anything `engine.table.frames`
@@ -81,6 +81,7 @@ def build_file_ingestion_asset(
             or check_specs, which nothing here could answer; or changed files shall be ingested
             again by a table without a primary key, which would have their rows twice.
     """
+    schema = declared_schema(schema, (), ())
     source.check_rows(str(table), schema)
     target = TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse)
     if getattr(source, "extra_columns", "error") == "add":

@@ -19,13 +19,13 @@ from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
+from paimon_assets.assets.tables.declared_table import SchemaLike, declared_schema
 from paimon_assets.assets.tables.table_asset import AssetOptions, TableTarget, define_intake
 from paimon_assets.assets.tables.table_write import result_of, result_of_earlier_try
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.segments import walk
 from paimon_assets.engine.errors import NotFoundError
 from paimon_assets.engine.fileio.opening import canonical_path, file_io_for
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.segments.segment_import import ImportPlan, SegmentSource
@@ -94,7 +94,7 @@ class SegmentConfig(dg.Config):
 
 def build_segment_asset(
     table: str | Identifier,
-    schema: Schema,
+    schema: SchemaLike,
     *,
     source: SegmentSource,
     executor: resource.ExecutorKind | None = None,
@@ -120,7 +120,9 @@ def build_segment_asset(
     """
     options["metadata"] = {naming.ADDS_SEGMENTS: True, **options.get("metadata", {})}
     return define_intake(
-        TableTarget.of(table, schema, options, executor=executor, warehouse=warehouse),
+        TableTarget.of(
+            table, declared_schema(schema, (), ()), options, executor=executor, warehouse=warehouse
+        ),
         options,
         partial(_take_in, source=source),
         SegmentConfig,
