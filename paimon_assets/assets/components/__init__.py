@@ -13,6 +13,7 @@ from paimon_assets.assets.components.catalog_components import (
 from paimon_assets.assets.components.further_components import (
     PaimonColumnsComponent,
     PaimonHealthComponent,
+    PaimonOperationComponent,
     PaimonPartitionKeysComponent,
     PaimonSchemaEvolutionComponent,
     PaimonSegmentImportComponent,
@@ -33,6 +34,7 @@ __all__ = [
     "PaimonFileIngestionComponent",
     "PaimonHealthComponent",
     "PaimonMaintenanceComponent",
+    "PaimonOperationComponent",
     "PaimonPartitionKeysComponent",
     "PaimonSchemaEvolutionComponent",
     "PaimonSegmentImportComponent",

@@ -12,6 +12,7 @@ from paimon_assets.assets.files.segment_import import (
     build_segment_asset,
     build_segment_import_job,
 )
+from paimon_assets.assets.jobs.operation import build_operation_job
 from paimon_assets.assets.jobs.schema_evolution import build_schema_evolution_job
 from paimon_assets.assets.jobs.table_health import build_table_health_asset
 from paimon_assets.assets.partition_key_sensor import build_partition_keys_sensor
@@ -41,6 +42,12 @@ PaimonSegmentsComponent = component_of(
 )
 PaimonSegmentImportComponent = component_of(
     __name__, "PaimonSegmentImportComponent", build_segment_import_job, {"name": NAME}
+)
+PaimonOperationComponent = component_of(
+    __name__,
+    "PaimonOperationComponent",
+    build_operation_job,
+    {"operation": "promote", "name": NAME},
 )
 PaimonPartitionKeysComponent = component_of(
     __name__,
