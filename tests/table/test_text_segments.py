@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paimon_assets.engine.codec import row_files
 from paimon_assets.engine.codec.row_files import as_file
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.data.format import text as text_format
@@ -476,6 +477,18 @@ def test_objects_of_several_lines_hold_texts_and_maps(catalog, tmp_path, text):
     assert json.loads(one[0]) == objects[0]["\u00e9"]
     assert one[1] == [("k", "1"), ("\u00fc", None)]
     assert two == ("2", [])
+
+
+@pytest.mark.parametrize("block_bytes", range(40, 53))
+def test_quoted_line_ends_keep_their_bytes_between_blocks(
+    catalog, tmp_path, monkeypatch, block_bytes
+):
+    for module in (text_streams, text_format, row_files):
+        monkeypatch.setattr(module, "BLOCK_BYTES", block_bytes)
+    texts = [f"{n}\r\r\n\n" for n in range(9)]
+    text = "s\r\n" + "".join(f'"{text}"\r\n' for text in texts)
+    found = read_back(catalog, tmp_path / "c", text, "csv", {"s": "STRING"}, multiLine="true")
+    assert found == [(text,) for text in texts]
 
 
 @pytest.mark.parametrize("text", ["5", "true", '[{"s": "x"}, 5]', '{"s": "x"} false'])

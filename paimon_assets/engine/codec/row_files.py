@@ -163,17 +163,24 @@ def _end_reads() -> None:
     json.open_json(source)  # after the tasks of all other threads
 
 
-def as_file(blocks: Iterator[bytes]) -> Any:
-    return pa.PythonFile(io.BufferedReader(_Blocks(blocks)), mode="r")
+def as_file(blocks: Iterator[bytes], *, in_blocks: bool = False) -> Any:
+    """Return blocks as a file; `in_blocks` where no read crosses the end of one."""
+    file = _Blocks(blocks)
+    return pa.PythonFile(file if in_blocks else io.BufferedReader(file), mode="r")
 
 
 def ended_lines(stream: Any) -> Iterator[bytes]:
-    """Yield a CSV whose last line ends; Arrow's reader refuses a line of names that does not."""
-    block = b""
-    while more := bytes(stream.read(BLOCK_BYTES)):
-        yield (block := more)
+    """Yield a CSV whose last line ends; Arrow's reader refuses a line of names that does not.
+
+    No block ends with CR: the reader would leave out an LF after it, in quotes as well.
+    """
+    block = rest = b""
+    while more := bytes(stream.read(BLOCK_BYTES - len(rest))):
+        block = rest + more
+        rest = b"\r" if block.endswith(b"\r") else b""
+        yield block.removesuffix(b"\r")
     if block and not block.endswith(b"\n"):
-        yield b"\n"
+        yield rest + b"\n"
 
 
 @contextmanager

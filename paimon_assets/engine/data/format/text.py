@@ -162,7 +162,7 @@ class CsvReader(CountedRows):
             stream = as_file(without_escapes(stream, text))
         if text.comment:
             stream = as_file(without_comments(stream, text))
-        return as_file(ended_lines(stream))
+        return as_file(ended_lines(stream), in_blocks=True)
 
     def _open(
         self,
