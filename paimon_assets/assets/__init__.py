@@ -3,7 +3,6 @@
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments
     jobs/         compaction, maintenance, schema evolution, and sensors of due work
-    components/   all of it in YAML
     external_tables  tables and views of other writers
     snapshot_sensor, partition_key_sensor   sensors on such tables
     schedules     ingestion, compaction and maintenance by the clock; automation on new data
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
         build_schema_check as build_schema_check,
         build_small_files_check as build_small_files_check,
         build_source_overflow_check as build_source_overflow_check,
-    )
-    from paimon_assets.assets.components.catalog_components import (
-        PaimonTablesComponent as PaimonTablesComponent,
     )
     from paimon_assets.assets.external_tables import (
         build_external_table_specs as build_external_table_specs,
@@ -142,7 +138,6 @@ __all__, __getattr__, __dir__ = lazy_door(
     __name__,
     {
         "assets.check_run": "CheckOptions",
-        "assets.components.catalog_components": "PaimonTablesComponent",
         "assets.external_tables": "build_external_table_specs build_external_view_specs "
         "build_observable_tables describe_tables describe_views",
         "assets.files.ingestion": "build_file_ingestion_asset build_new_files_sensor",

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_assets import AccessDeniedError, InvalidInputError, Schema, open_catalog
-from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager, PaimonTablesComponent
+from paimon_assets.assets import PaimonCatalogResource, PaimonIOManager
+from paimon_assets.components import PaimonTablesComponent
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.rest_server import serving
 

@@ -10,7 +10,7 @@ from paimon_assets.engine.control import listeners
 from paimon_assets.engine.spec.schema import add_on_rules
 
 ROOT = Path(__file__).resolve().parents[2] / "paimon_assets"
-NAMES = ("cdc", "erasure", "iceberg", "review", "server")
+NAMES = ("cdc", "components", "erasure", "iceberg", "review", "server")
 TABLE = ROOT / "engine" / "add_ons.py"
 IN_TEXT = {"assets/files/ingestion.py"}
 """A docstring that points to another source."""

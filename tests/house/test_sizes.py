@@ -15,6 +15,7 @@ MAX_LINES = {"resources": 400, "jobs": 600}
 BUDGETS = {
     "core": (88_750, 398),
     "paimon_assets/cdc": (9_500, 46),
+    "paimon_assets/components": (1_400, 8),
     "paimon_assets/erasure": (1_500, 9),
     "paimon_assets/iceberg": (2_950, 20),
     "paimon_assets/review": (1_450, 10),

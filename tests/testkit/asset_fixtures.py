@@ -26,6 +26,14 @@ def warehouse(tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def landing(tmp_path: Path) -> Path:
+    """Return an empty folder for files that land."""
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
 def paimon(warehouse: str) -> PaimonCatalogResource:
     """The catalog resource of the warehouse, on the embedded executor."""
     return PaimonCatalogResource(warehouse=warehouse, executor="embedded")

@@ -1,18 +1,18 @@
-"""Logs of databases and topics of Kafka in YAML: further components of `dg list components`."""
+"""Logs of databases and topics of Kafka in YAML."""
 
 import json
 from typing import Literal
 
 import dagster as dg
 
-from paimon_assets.assets.components.built_components import component_of
-from paimon_assets.assets.components.catalog_components import HERE, NAME
 from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.cdc.assets.change_log_asset import build_change_log_asset
 from paimon_assets.cdc.assets.topic_sensor import build_lag_sensor
 from paimon_assets.cdc.assets.topic_source import KafkaSource
 from paimon_assets.cdc.assets.whole_database import build_change_log_assets
+from paimon_assets.components.built_components import component_of
+from paimon_assets.components.catalog_components import HERE, NAME
 
 _COLUMNS = {"id": "BIGINT", "amount": "DOUBLE"}
 _KEYED = {"columns": _COLUMNS, "primary_keys": ["id"], "options": {"bucket": "1"}}
@@ -67,5 +67,3 @@ PaimonTopicComponent = component_of(
     sensor_of=build_lag_sensor,
     kinds={"source": KafkaSource},
 )
-
-__all__ = ["PaimonChangeLogComponent", "PaimonDatabaseLogComponent", "PaimonTopicComponent"]

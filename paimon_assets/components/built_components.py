@@ -23,7 +23,7 @@ from msgspec.structs import fields
 from pydantic import Field, create_model
 
 from paimon_assets.assets import translator
-from paimon_assets.assets.components.catalog_components import (
+from paimon_assets.components.catalog_components import (
     OF_THE_RESOURCE,
     DescribedModel,
     Names,
@@ -34,7 +34,7 @@ from paimon_assets.assets.components.catalog_components import (
     config_of,
     example,
 )
-from paimon_assets.assets.components.table_components import (
+from paimon_assets.components.table_components import (
     DeclaredTableModel,
     SchemaModel,
     TableCheck,

@@ -1,6 +1,6 @@
 """The catalog resource, its IO manager, its upkeep and its external tables in YAML.
 
-    dg scaffold defs paimon_assets.assets.components.PaimonTablesComponent lake
+    dg scaffold defs paimon_assets.components.PaimonTablesComponent lake
     dg utils refresh-defs-state      # describes the catalog's tables in a file beside the project
     dg list defs                     # from here on nothing asks the catalog
 

@@ -1,16 +1,21 @@
 """Tables, files, checks and upkeep in YAML: the components of `dg list components`.
 
 Each is a thin layer over a `build_` function of `paimon_assets.assets`, which has further
-parameters in Python. Add-ons have theirs: `cdc.assets.components`, `review.components`.
+parameters in Python, or of an add-on.
 """
 
-from paimon_assets.assets.components.catalog_components import (
+from paimon_assets.components.catalog_components import (
     PaimonCatalogComponent,
     PaimonCompactionComponent,
     PaimonMaintenanceComponent,
     PaimonTablesComponent,
 )
-from paimon_assets.assets.components.further_components import (
+from paimon_assets.components.change_log_components import (
+    PaimonChangeLogComponent,
+    PaimonDatabaseLogComponent,
+    PaimonTopicComponent,
+)
+from paimon_assets.components.further_components import (
     PaimonColumnsComponent,
     PaimonHealthComponent,
     PaimonOperationComponent,
@@ -19,7 +24,8 @@ from paimon_assets.assets.components.further_components import (
     PaimonSegmentImportComponent,
     PaimonSegmentsComponent,
 )
-from paimon_assets.assets.components.table_components import (
+from paimon_assets.components.review_components import PaimonDiffCheckComponent
+from paimon_assets.components.table_components import (
     PaimonAssetComponent,
     PaimonChecksComponent,
     PaimonFileIngestionComponent,
@@ -28,9 +34,12 @@ from paimon_assets.assets.components.table_components import (
 __all__ = [
     "PaimonAssetComponent",
     "PaimonCatalogComponent",
+    "PaimonChangeLogComponent",
     "PaimonChecksComponent",
     "PaimonColumnsComponent",
     "PaimonCompactionComponent",
+    "PaimonDatabaseLogComponent",
+    "PaimonDiffCheckComponent",
     "PaimonFileIngestionComponent",
     "PaimonHealthComponent",
     "PaimonMaintenanceComponent",
@@ -40,4 +49,5 @@ __all__ = [
     "PaimonSegmentImportComponent",
     "PaimonSegmentsComponent",
     "PaimonTablesComponent",
+    "PaimonTopicComponent",
 ]

@@ -11,7 +11,8 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
-from paimon_assets.assets import PaimonCatalogResource, PaimonTablesComponent
+from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.components import PaimonTablesComponent
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, planes
 from tests.testkit.tables import new_table, write
 
@@ -106,7 +107,7 @@ def test_attributes_keep_their_text(
         "owners": ["team:lake"],
         "sensor": False,
     }
-    described = {"type": "paimon_assets.assets.PaimonTablesComponent", "attributes": attributes}
+    described = {"type": "paimon_assets.components.PaimonTablesComponent", "attributes": attributes}
     (path / "defs.yaml").write_text(json.dumps(described))  # which is YAML, too
     with sandbox.load_component_and_build_defs(defs_path=path) as (component, _):
         assert isinstance(component, PaimonTablesComponent)

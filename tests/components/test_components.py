@@ -11,15 +11,12 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
-from paimon_assets import assets, cdc, review
-from paimon_assets.assets import PaimonCatalogResource, components
-from paimon_assets.cdc.assets import components as log_components
-from paimon_assets.review import components as review_components
+from paimon_assets import assets, cdc, components, review
+from paimon_assets.assets import PaimonCatalogResource
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of
 
 ROOT = Path(__file__).parents[2]
-MODULES = [components, log_components, review_components]
-COMPONENTS = {name: getattr(each, name) for each in MODULES for name in each.__all__}
+COMPONENTS = {name: getattr(components, name) for name in components.__all__}
 pytestmark = [
     pytest.mark.filterwarnings("ignore::dagster.BetaWarning"),
     pytest.mark.filterwarnings("ignore::dagster.PreviewWarning"),
@@ -64,7 +61,7 @@ def project() -> Iterator[DefsFolderSandbox]:
 def write(project: DefsFolderSandbox, name: str, kind: str, **attributes: Any) -> Path:
     folder = project.defs_folder_path / name
     folder.mkdir(parents=True)
-    described = {"type": f"paimon_assets.assets.components.{kind}", "attributes": attributes}
+    described = {"type": f"paimon_assets.components.{kind}", "attributes": attributes}
     (folder / "defs.yaml").write_text(json.dumps(described))  # JSON is YAML
     return folder
 
@@ -83,15 +80,12 @@ def run_all(definitions: dg.Definitions, **options: Any) -> dg.ExecuteInProcessR
 def test_entry_point_of_dg_names_components() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     modules = listed["dagster_dg_cli.registry_modules"].values()
-    assert [*map(importlib.import_module, modules)] == MODULES
+    assert [*map(importlib.import_module, modules)] == [components]
 
 
 def test_every_function_that_builds_has_a_component() -> None:
-    text = "\n".join(
-        path.read_text()
-        for each in MODULES
-        for path in Path(str(each.__file__)).parent.glob("*compo*.py")
-    )
+    folder = Path(str(components.__file__)).parent
+    text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     builders = {
         name
         for door in (assets, cdc, review)
@@ -248,7 +242,7 @@ def test_checks_component_checks_table_defined_elsewhere(
     )
     columns = {"id": "BIGINT", "amount": "DOUBLE"}
     attributes = {"table": "shop.orders", "columns": columns, "rows": ".rows.rows"}
-    kind = "paimon_assets.assets.components.PaimonAssetComponent"
+    kind = "paimon_assets.components.PaimonAssetComponent"
     (folder / "defs.yaml").write_text(json.dumps({"type": kind, "attributes": attributes}))
     write(project, "checks", "PaimonChecksComponent", table="shop.orders", checks=checks)
     write_lake(project, warehouse)

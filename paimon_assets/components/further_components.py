@@ -5,8 +5,6 @@ from typing import Any, Unpack
 
 import dagster as dg
 
-from paimon_assets.assets.components.built_components import component_of
-from paimon_assets.assets.components.catalog_components import HERE, NAME
 from paimon_assets.assets.files.segment_import import (
     build_new_segments_sensor,
     build_segment_asset,
@@ -18,6 +16,8 @@ from paimon_assets.assets.jobs.table_health import build_table_health_asset
 from paimon_assets.assets.partition_key_sensor import build_partition_keys_sensor
 from paimon_assets.assets.tables.column_asset import column_asset
 from paimon_assets.assets.tables.table_asset import AssetOptions
+from paimon_assets.components.built_components import component_of
+from paimon_assets.components.catalog_components import HERE, NAME
 
 PaimonHealthComponent = component_of(
     __name__,

@@ -13,7 +13,15 @@ from pydantic import Field
 
 from paimon_assets.assets import row_checks, table_checks, translator
 from paimon_assets.assets.check_run import CheckOptions
-from paimon_assets.assets.components.catalog_components import (
+from paimon_assets.assets.failures import refuse_unknown
+from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
+from paimon_assets.assets.files.source_files import ExtraColumns, FileSource, MissingColumns
+from paimon_assets.assets.resource import ExecutorKind
+from paimon_assets.assets.schedules import build_ingestion_schedule
+from paimon_assets.assets.tables import column_asset
+from paimon_assets.assets.tables.table_asset import paimon_asset
+from paimon_assets.assets.tables.table_write import WriteMode
+from paimon_assets.components.catalog_components import (
     HERE,
     NAME,
     OF_THE_RESOURCE,
@@ -24,14 +32,6 @@ from paimon_assets.assets.components.catalog_components import (
     Texts,
     example,
 )
-from paimon_assets.assets.failures import refuse_unknown
-from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, build_new_files_sensor
-from paimon_assets.assets.files.source_files import ExtraColumns, FileSource, MissingColumns
-from paimon_assets.assets.resource import ExecutorKind
-from paimon_assets.assets.schedules import build_ingestion_schedule
-from paimon_assets.assets.tables import column_asset
-from paimon_assets.assets.tables.table_asset import paimon_asset
-from paimon_assets.assets.tables.table_write import WriteMode
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.schema.schema import Schema
