@@ -1,6 +1,7 @@
 """Refusals of tables name ways out, and each is taken."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from paimon_assets import (
     FormatError,
     InvalidInputError,
     Schema,
+    StorageError,
     UnsupportedFeatureError,
     add_column,
     drop_column,
@@ -18,11 +20,14 @@ from paimon_assets import (
     set_option,
     update_column_type,
 )
+from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
+from paimon_assets.erasure import erase
 from tests.testkit import foreign
 from tests.testkit.errors import refused
 from tests.testkit.evolving import EVOLVING, Doubling, update
 from tests.testkit.tables import new_table, read, write
 
+EXPIRE = MaintenanceTask.EXPIRE_SNAPSHOTS
 _COLUMNS = {"k": "INT", "n": "INT", "score": "BIGINT"}
 
 
@@ -146,3 +151,33 @@ def test_catalog_of_another_kind_is_opened_as_warehouse(catalog, tmp_path):
     with refused(UnsupportedFeatureError, "'metastore' = filesystem", kind="unsupported-metastore"):
         open_catalog(str(tmp_path), options)
     assert open_catalog(str(tmp_path), {"metastore": "filesystem"}).list_databases() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "kind"),
+    [
+        ("tag", StorageError, "not-a-folder"),
+        ("changelog", StorageError, "not-a-folder"),
+        ("branch", StorageError, "not-a-folder"),
+        ("consumer", StorageError, "not-a-folder"),
+        ("segments", StorageError, "not-a-folder"),
+        ("tag/tag-x", FormatError, "metadata-json"),
+        ("consumer/consumer-x", FormatError, "metadata-json"),
+    ],
+)
+def test_foreign_file_in_place_of_own_is_named_until_it_is_moved(catalog, name, error, kind):
+    retained = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = new_table(catalog, {"k": "INT"}, (1,), options=retained)
+    write(table, (2,))
+    file = Path(table.path, name)
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("a note")
+    calls = (partial(erase, table, "k = 1"), partial(table.maintenance().run, EXPIRE))
+    for call in calls if name != "consumer/consumer-x" else calls[1:]:
+        with refused(error, f"{file}.*elsewhere", kind=kind):
+            call()
+    file.rename(f"{table.path}.note")
+    for call in calls:
+        call()
+    assert read(table) == [(2,)]
+    assert len(table.snapshots()) == 1

@@ -61,6 +61,14 @@ def storage_errors(path: str) -> Iterator[None]:
             raise InvalidInputError(
                 f"{path!r} is no path: a name in it is longer than this storage takes.", kind="path"
             ) from error
+        if error.errno == errno.ENOTDIR:
+            parts = [Path(local_path(path)), *Path(local_path(path)).parents]
+            file = next((part for part in parts if part.is_file()), path)
+            raise StorageError(
+                f"'{file}' is a file where a folder is expected. Move it elsewhere, then repeat.",
+                kind="not-a-folder",
+                path=path,
+            ) from error
         raise StorageError(
             f"Storage failed at '{path}': {error.strerror or error}.", path=path
         ) from error

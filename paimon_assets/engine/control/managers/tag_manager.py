@@ -94,7 +94,16 @@ class TagManager:
     def get_or_none(self, name: str) -> Tag | None:
         path = self._paths.tag(known_file_name("tag", name))
         data = read_or_none(self._file_io, path)
-        return None if data is None else metadata_json.tag_from_json(name, data, path)
+        if data is None:
+            return None
+        try:
+            return metadata_json.tag_from_json(name, data, path)
+        except errors.FormatError as error:
+            # Its files stay: which ones a damaged tag holds is unknown.
+            message = (
+                f"{error.message} Restore the tag; if it never was one, move the file elsewhere."
+            )
+            raise errors.FormatError(message, kind=error.kind, path=path) from error
 
     def list(self) -> list[Tag]:
         """Return all tags, by name. Cost: one listing, and each is read."""
@@ -156,7 +165,10 @@ class ConsumerManager:
         try:
             return convert(json.loads(data)[_NEXT_SNAPSHOT], int)
         except metadata_json.UNREADABLE as error:
-            message = f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number."
+            message = (
+                f"{path}: not a consumer's file; expected '{_NEXT_SNAPSHOT}' and a number."
+                " Correct it, or move the file elsewhere."
+            )
             raise errors.FormatError(message, kind="metadata-json", path=path) from error
 
     def list(self) -> dict[str, int]:
