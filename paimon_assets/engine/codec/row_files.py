@@ -176,11 +176,13 @@ def ended_lines(stream: Any) -> Iterator[bytes]:
     """
     block = rest = b""
     while more := bytes(stream.read(BLOCK_BYTES - len(rest))):
+        if block:
+            yield block
         block = rest + more
         rest = b"\r" if block.endswith(b"\r") else b""
-        yield block.removesuffix(b"\r")
-    if block and not block.endswith(b"\n"):
-        yield rest + b"\n"
+        block = block.removesuffix(b"\r")
+    if last := block + rest:
+        yield last if last.endswith(b"\n") else last + b"\n"
 
 
 @contextmanager
