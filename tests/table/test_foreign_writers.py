@@ -15,17 +15,19 @@ from random import Random
 from typing import Any
 
 import duckdb
+import fastavro
 import polars as pl
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import open_catalog
+from paimon_assets import InvalidInputError, open_catalog
 from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit import footers
 from tests.testkit.effort import often
+from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment
 from tests.testkit.tables import new_table
 
@@ -224,3 +226,52 @@ def test_filters_of_foreign_files_equal_filtered_whole_read(tmp_path, file):
     copied.parent.mkdir()
     copied.write_bytes(file.read_bytes())
     assert _check(tmp_path, copied, Random(file.name)) > 100  # noqa: S311 - no secret
+
+
+_AVRO: dict[str, tuple[Any, str | None, Any]] = {
+    "enum": ({"type": "enum", "name": "n.Color", "symbols": ["RED", "B_1"]}, "STRING", "B_1"),
+    "fixed": ({"type": "fixed", "name": "Four", "size": 4}, "BYTES", b"\x00\xffab"),
+    "dec": (
+        {"type": "fixed", "name": "D", "size": 5, "logicalType": "decimal", "precision": 9,
+         "scale": 2},
+        "DECIMAL(9, 2)", Decimal("-1.23"),
+    ),
+    "row": (
+        {"type": "record", "name": "R", "fields": [{"name": "c", "type": "n.Color"}]},
+        "ROW<c STRING>", {"c": "RED"},
+    ),
+    "again": ({"type": "array", "items": ["null", "R"]}, "ARRAY<ROW<c STRING>>",
+              [{"c": "RED"}, None]),
+    "union": (["null", "int", "string"], None, 5),
+    "list": ({"type": "array", "items": ["string", "boolean"]}, None, ["a", True]),
+    "empty": ("null", None, None),
+}  # fmt: skip
+
+
+def test_foreign_avro_types_are_read_or_left_out(tmp_path):
+    """Of 60 files, each with some columns: all of one type that a table has can be declared."""
+    for number in range(often(60)):
+        random = Random(number)  # noqa: S311
+        chosen = [name for name in _AVRO if random.random() < 0.6]
+        if {"row", "again"} & {*chosen}:  # use the names of types that are declared before
+            chosen = [*dict.fromkeys(["enum", "row", *chosen])]
+        declared = [name for name in chosen if random.random() < 0.7]
+        rows = random.randrange(1, 4) * [{"id": 1} | {name: _AVRO[name][2] for name in chosen}]
+        fields: Any = [{"name": name, "type": _AVRO[name][0]} for name in chosen]
+        fields.insert(random.randrange(len(fields) + 1), {"name": "id", "type": "int"})
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with (folder / "1.avro").open("wb") as file:
+            schema = fastavro.parse_schema({"type": "record", "name": "t", "fields": fields})
+            fastavro.writer(file, schema, rows)
+        columns = {"id": "INT"} | {name: _AVRO[name][1] or "STRING" for name in declared}
+        if bad := [name for name in declared if _AVRO[name][1] is None]:
+            table = new_table(tmp_path, columns, name=f"db.bad{number}")
+            with refused(InvalidInputError, "leave the column out", kind="segment-schema"):
+                add_segment(table, folder, "avro")
+            columns = {name: columns[name] for name in columns if name not in bad}
+        table = new_table(tmp_path, columns, name=f"db.t{number}")
+        add_segment(table, folder, "avro")
+        found = table.to_arrow().to_pylist()
+        assert found == [{name: row[name] for name in columns} for row in rows], number
+        assert table.count("id = 1") == len(rows)

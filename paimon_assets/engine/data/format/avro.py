@@ -182,8 +182,7 @@ class AvroReader(base.FormatReader):
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         file_names = [field.name for field in self._shape.logical]
-        # A batch without columns would not keep its number of rows: decode one, and drop it.
-        decoded = [name for name in file_names if name in names] or file_names[:1]
+        decoded = [name for name in file_names if name in names]
         positions = [file_names.index(name) for name in decoded]
         # fastavro reads texts as bytes.
         fields = [self._shape.stored.field(position) for position in positions]
@@ -206,6 +205,8 @@ class AvroReader(base.FormatReader):
         self, records: Sequence[Any], stored: Any, positions: Sequence[int]
     ) -> pa.RecordBatch:
         rows: Any = pa.array(records, stored)
+        if not positions:  # keeps the number of rows
+            return pa.RecordBatch.from_struct_array(rows)
         columns = [
             self._shape.inner[position].read(rows.field(number))
             for number, position in enumerate(positions)
@@ -339,41 +340,59 @@ class Shape(Struct, frozen=True):
         return with_parts(logical, parts, self.stored)
 
 
-def shape_of(avro: Json) -> Shape:
-    """Return the Arrow shape of an Avro type; every field may be null."""
+def shape_of(avro: Json, known: dict[str, Shape] | None = None) -> Shape:
+    """Return the Arrow shape of an Avro type; every field may be null.
+
+    Unions of several types are of Arrow types that no table has, so that other columns are read.
+
+    Args:
+        avro: The type.
+        known: Name → shape of the types declared before; those of this type are added.
+    """
+    named = {"null": Shape(pa.null(), pa.null())} if known is None else known
     if isinstance(avro, list):
-        branches = [branch for branch in avro if branch != "null"]
-        if len(branches) != 1:
-            raise FormatError(f"the union {avro} has more than one type")
-        return shape_of(branches[0])
+        shapes = [shape_of(branch, named) for branch in avro if branch != "null"]
+        fields = [pa.field(str(number), shape.logical) for number, shape in enumerate(shapes)]
+        return shapes[0] if len(shapes) == 1 else Shape(pa.null(), pa.dense_union(fields))
     avro_type = {"type": avro} if isinstance(avro, str) else avro
     match avro_type["type"]:
-        case str(name) if name in _PRIMITIVES:
-            logical = _LOGICAL.get(avro_type.get("logicalType", ""), _PRIMITIVES[name])
+        case "enum":
+            shape = Shape(pa.string(), pa.string())
+        case str(name) if name in _PRIMITIVES or name == "fixed":
+            stored = _PRIMITIVES.get(name, pa.binary())
+            logical = _LOGICAL.get(avro_type.get("logicalType", ""), stored)
             if avro_type.get("logicalType") == "decimal":
                 logical = pa.decimal128(avro_type["precision"], avro_type.get("scale", 0))
-            return Shape(_PRIMITIVES[name], logical)
+            shape = Shape(stored, logical)
         case "record":
-            return _record_shape(avro_type)
+            shape = _record_shape(avro_type, named)
         case "array" if avro_type.get("logicalType") == "map":
-            key, value = _record_shape(avro_type["items"]).inner
+            key, value = _record_shape(avro_type["items"], named).inner
             entry = pa.struct([pa.field("key", key.stored), pa.field("value", value.stored)])
             return Shape(pa.list_(entry), pa.map_(key.logical, value.logical), (key, value))
         case "array":
-            element = shape_of(avro_type["items"])
+            element = shape_of(avro_type["items"], named)
             return Shape(pa.list_(element.stored), pa.list_(element.logical), (element,))
         case "map":
-            key, value = shape_of("string"), shape_of(avro_type["values"])
+            key, value = shape_of("string", named), shape_of(avro_type["values"], named)
             stored, logical = pa.map_(key.stored, value.stored), pa.map_(key.logical, value.logical)
             return Shape(stored, logical, (key, value))
         case dict() | list() as inner:
-            return shape_of(inner)
+            return shape_of(inner, named)
+        case str(name) if name.rpartition(".")[2] in named:
+            return named[name.rpartition(".")[2]]
         case other:
             raise FormatError(f"the type {other!r} is not one that Paimon writes")
+    if "name" in avro_type:
+        simple = avro_type["name"].rpartition(".")[2]
+        # Of two types of one name in two namespaces, a reference is not resolved.
+        is_only = named.get(simple, shape) == shape
+        named[simple] = shape if is_only else Shape(pa.null(), pa.null())
+    return shape
 
 
-def _record_shape(avro: Json) -> Shape:
-    fields = [(field["name"], shape_of(field["type"])) for field in avro["fields"]]
+def _record_shape(avro: Json, named: dict[str, Shape]) -> Shape:
+    fields = [(field["name"], shape_of(field["type"], named)) for field in avro["fields"]]
     return Shape(
         pa.struct([pa.field(name, shape.stored) for name, shape in fields]),
         pa.struct([pa.field(name, shape.logical) for name, shape in fields]),
