@@ -414,9 +414,9 @@ def test_ways_back_to_schemas_and_snapshots_without_row_ids_work(catalog):
     assert read(table.at_branch("old")) == [(1,)]
 
 
-@pytest.mark.parametrize("key", ["spark.version", "spark.sql.parquet.row.metadata"])
+@pytest.mark.parametrize("key", ["spark.version", "spark.sql.parquet.row.metadata", ""])
 @pytest.mark.parametrize("nested", [False, True])
-def test_int96_of_spark_holds_range_of_microseconds(catalog, tmp_path, nested, key):
+def test_int96_of_spark_or_of_6_digits_holds_range_of_microseconds(catalog, tmp_path, nested, key):
     """It is Spark's default for timestamps."""
     texts = ["1970-01-01T00:00:00", "9999-12-31T23:59:59.999999"]
     far = pa.array([None, *map(dt.datetime.fromisoformat, texts)], pa.timestamp("us"))
@@ -426,12 +426,17 @@ def test_int96_of_spark_holds_range_of_microseconds(catalog, tmp_path, nested, k
     options = {"store_schema": False, "use_deprecated_int96_timestamps": True}
     with pq.ParquetWriter(path, pa.schema({"t": column.type}), **options) as writer:
         writer.write_table(pa.table({"t": column}))
-        writer.add_key_value_metadata({f"org.apache.{key}": "4.0.0"})
+        writer.add_key_value_metadata({f"org.apache.{key}": "4.0.0"} if key else {})
+    if not key:
+        fine = {"t": "ROW<x TIMESTAMP(9)>" if nested else "TIMESTAMP(9)"}
+        with refused(errors.FormatError, r"change it to TIMESTAMP\(6\)", kind="timestamp-range"):
+            add(new_table(catalog, fine, name="db.fine"), path.parent)
     table = new_table(catalog, {"t": "ROW<x TIMESTAMP(6)>" if nested else "TIMESTAMP(6)"})
     add(table, path.parent)
     assert table.to_arrow()["t"].to_pylist() == column.to_pylist()
-    with open_external_file(LocalFileIO(), str(path), FileKind(format="parquet")) as opened:
-        assert pa.Table.from_batches(opened.batches)["t"].to_pylist() == column.to_pylist()
+    if key:  # else no type is declared, and nanoseconds are exact
+        with open_external_file(LocalFileIO(), str(path), FileKind(format="parquet")) as opened:
+            assert pa.Table.from_batches(opened.batches)["t"].to_pylist() == column.to_pylist()
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])

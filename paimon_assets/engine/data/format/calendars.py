@@ -25,6 +25,7 @@ from paimon_assets.engine.spec.values import Value
 UTC_NAMES = frozenset({"UTC", "GMT", "Z", "Etc/UTC", "Etc/GMT", "Universal", "Zulu"})
 _GREGORIAN = -141_427
 """1582-10-15, the first day of the Gregorian calendar."""
+FIRST_GREGORIAN_MICROS = _GREGORIAN * 86_400 * 10**6
 _SAME_OFFSETS = -25_567
 """1900-01-01: from here on the zones of both calendars have the same offsets."""
 _DAYS_FROM_MARCH_0 = 719_470

@@ -30,12 +30,16 @@ import pyarrow.types as pat
 from msgspec import Struct
 
 from paimon_assets.engine.codec import parquet_footer
-from paimon_assets.engine.codec.arrow.arrow_types import timestamp_type, without_nulls_below
+from paimon_assets.engine.codec.arrow.arrow_types import (
+    timestamp_type,
+    to_arrow_type,
+    without_nulls_below,
+)
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.codec.row_files import check_names
 from paimon_assets.engine.data.format import base
-from paimon_assets.engine.data.format.calendars import JulianTimes
+from paimon_assets.engine.data.format.calendars import FIRST_GREGORIAN_MICROS, JulianTimes
 from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options import all_options as opt
@@ -108,6 +112,7 @@ _ROWS_FOR_THREADS = 8192
 
 class ParquetReader(base.FormatReader):
     title = "Parquet"
+    _undated: AbstractSet[str] = frozenset()  # INT96 whose calendar before 1582 is unknown
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
         self._file = _open_file(self._source)
@@ -123,6 +128,13 @@ class ParquetReader(base.FormatReader):
         written = _writer_schema(self._file) if self._int96 else None
         if self._int96 and not _SPARKS.isdisjoint(self._file.metadata.metadata or ()):
             written = schema = pa.schema([changed_field(each, _in_micros) for each in schema])
+        elif self._int96 and file.declared is not None:
+            # Declared of up to 6 digits: the rest would be cut, and microseconds hold all years.
+            types = {each.name: to_arrow_type(each.type) for each in file.declared.fields}
+            coarse = {name for name in types if not _has_unit(types[name], nanoseconds=True)}
+            self._undated = self._int96 & coarse
+            fields = (changed_field(f, _in_micros) if f.name in coarse else f for f in schema)
+            written = schema = pa.schema(fields)
         # INT96 columns that were written from units coarser than nanoseconds.
         self._coarse = frozenset(
             name
@@ -186,11 +198,21 @@ class ParquetReader(base.FormatReader):
             parts.append(_batches(self._file, fine, groups, batch_rows))
         for in_micros, *exact in zip(*parts, strict=True):
             columns = dict(zip(vague, in_micros.columns, strict=True))
+            for name in self._undated & columns.keys():
+                self._check_calendar(name, columns[name])
             for name, column in zip(fine, exact[0].columns if exact else (), strict=True):
                 if name in columns:
                     self._check_range(name, column, columns[name])
                 columns[name] = column
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
+
+    def _check_calendar(self, name: str, micros: Any) -> None:
+        if any(counts.min(initial=0) < FIRST_GREGORIAN_MICROS for _, counts in _timestamps(micros)):
+            message = (
+                f"Column '{name}' of data file '{self._path}' has INT96 before 1582-10-15, of which"
+                " the calendar is unknown. Leave the column out, or write INT64."
+            )
+            raise FormatError(message, kind="int96-calendar", path=self._path, column=name)
 
     def _check_range(self, name: str, nanos: Any, micros: Any) -> None:
         """Check that 64 bits hold the nanoseconds: pyarrow wraps larger ones.
