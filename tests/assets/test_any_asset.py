@@ -16,6 +16,7 @@ from paimon_assets.assets import (
     PaimonSparkResource,
     paimon_asset,
     paimon_input,
+    paimon_output,
 )
 from tests.testkit.asset_tables import failure_text, metadata_of, rows_of, run
 
@@ -183,6 +184,28 @@ def test_two_assets_of_one_table_fail_when_definitions_load(warehouse: str) -> N
     far = paimon_asset("shop.orders", key=["far", "orders"], resource_key="far")(records)
     both = {**resources, "far": PaimonCatalogResource(warehouse=f"{warehouse}2")}
     dg.Definitions.validate_loadable(dg.Definitions([one, far], resources=both))
+
+
+def test_upsert_without_key_fails_when_definitions_load() -> None:
+    schema = Schema.of({"id": "BIGINT"})
+    with pytest.raises(InvalidInputError, match=r"'shop\.orders' has no primary key"):
+        paimon_asset("shop.orders", schema, mode="upsert")(records)
+    with pytest.raises(InvalidInputError, match=r"'shop\.orders' has no primary key"):
+        paimon_output(table="shop.orders", schema=schema, mode="upsert")
+
+
+def test_partition_expr_of_a_missing_column_is_named(warehouse: str) -> None:
+    @dg.asset(
+        key=["shop", "days"],
+        partitions_def=dg.StaticPartitionsDefinition(["a"]),
+        metadata={"partition_expr": "nope"} | paimon_output(schema=Schema.of({"id": "BIGINT"})),
+    )
+    def days() -> pa.Table:
+        return pa.table({"id": [1]})
+
+    resources = {"io_manager": PaimonIOManager(warehouse=warehouse)}
+    result = dg.materialize([days], resources=resources, partition_key="a", raise_on_error=False)
+    assert "Metadata 'partition_expr' has the column 'nope'" in failure_text(result)
 
 
 def test_metadata_keys_of_other_io_managers_are_read_or_refused(warehouse: str) -> None:

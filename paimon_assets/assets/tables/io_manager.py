@@ -337,6 +337,15 @@ def _partitions(
             "(paimon_output(partition_column=…))."
         )
         raise errors.InvalidInputError(message, kind="partition-column", table=table.name)
+    names = table.schema.field_names
+    for column in column_names(columns):
+        if column not in names:
+            key = "partition_expr" if "partition_expr" in metadata else PARTITION_COLUMNS
+            message = (
+                f"Metadata '{key}' has the column '{column}', which table '{table.name}' does not"
+                f" have. Its columns are {', '.join(names)}."
+            )
+            raise errors.InvalidInputError(message, kind="partition-column", table=table.name)
     return run_partitions(keys, definition, columns, table.schema)
 
 

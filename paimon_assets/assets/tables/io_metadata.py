@@ -19,7 +19,7 @@ from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
 from paimon_assets.assets.resource import PaimonCatalogResource, executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
-from paimon_assets.assets.tables.table_write import write_mode
+from paimon_assets.assets.tables.table_write import WriteMode, refuse_upsert_without_key, write_mode
 from paimon_assets.assets.translator import RESOURCE_KEY, TABLE_NAME, identifier_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -123,7 +123,10 @@ def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
         stored = schema_to_json(first_table_schema(schema, time_millis=0))
         metadata |= {SCHEMA: json.loads(stored), **declared_columns(schema)}
     if "mode" in options:
-        metadata[MODE] = str(write_mode(options["mode"], str(options.get("table", ""))))
+        mode = write_mode(options["mode"], str(options.get("table", "")))
+        if mode is WriteMode.UPSERT and "schema" in options:
+            refuse_upsert_without_key(options["schema"].primary_keys, str(options.get("table", "")))
+        metadata[MODE] = str(mode)
     if "partition_column" in options:
         metadata[PARTITION_COLUMNS] = options["partition_column"]
     if "executor" in options:

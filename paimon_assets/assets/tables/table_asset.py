@@ -374,6 +374,8 @@ def _mode(target: TableTarget, text: str | None) -> table_write.WriteMode:
     if text is None and target.schema.primary_keys:
         default = table_write.WriteMode.APPEND
     mode = default if text is None else table_write.write_mode(text, str(target.identifier))
+    if mode is table_write.WriteMode.UPSERT and target.schema.fields:
+        table_write.refuse_upsert_without_key(target.schema.primary_keys, str(target.identifier))
     other = next((name for name in columns if name not in target.schema.partition_keys), None)
     if mode is table_write.WriteMode.OVERWRITE and other is not None:
         raise InvalidInputError(

@@ -118,6 +118,17 @@ def write_mode(text: str, table: str) -> WriteMode:
     return choice_of(WriteMode, text, "Write mode", table, "write-mode")
 
 
+def refuse_upsert_without_key(primary_keys: Sequence[str], table: str) -> None:
+    if not primary_keys:
+        owner = f"Table '{table}'" if table else "The schema"
+        raise InvalidInputError(
+            f"{owner} has no primary key, so the rows that an upsert replaces are unknown. "
+            "Declare primary_keys, or use mode 'append' or 'overwrite'.",
+            kind="write-mode",
+            table=table,
+        )
+
+
 def create_for_frame(
     paimon: PaimonCatalogResource,
     identifier: Identifier,
@@ -328,12 +339,7 @@ class TableWrite(Value, dict=True):
             case WriteMode.APPEND | WriteMode.DELETE:
                 return writer
             case WriteMode.UPSERT:
-                if not self.table.schema.has_primary_key:
-                    raise self._mode_error(
-                        f"Table '{self.table.name}' has no primary key, so the rows that an upsert "
-                        "replaces are unknown. Declare primary_keys, or use mode 'append' or "
-                        "'overwrite'."
-                    )
+                refuse_upsert_without_key(self.table.schema.primary_keys, self.table.name)
                 return writer
             case WriteMode.ERROR_IF_EXISTS | WriteMode.IGNORE:
                 return writer.with_condition(self._no_rows())
