@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_assets import Schema
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.engine.table.api import open_catalog
 
@@ -117,7 +118,7 @@ def test_skill_of_the_wheel_runs_as_printed(tmp_path, monkeypatch):
 
 
 def test_landed_files_become_table_in_one_call(tmp_path, monkeypatch):
-    schema = names_of(snippet("def orders()"))["ORDERS"]
+    schema = Schema.of({"id": "BIGINT", "amount": "DOUBLE"}, primary_keys=["id"])
     code = snippet("file_ingestion_asset", ASSETS).replace("/data/landing/orders", str(tmp_path))
     names: dict[str, Any] = {"ORDERS": schema}
     exec(compile(code, "README.md", "exec"), names)  # noqa: S102 - it is our own text
