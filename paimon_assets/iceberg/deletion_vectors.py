@@ -1,12 +1,14 @@
 """Deletion vectors as Iceberg's readers take them: in Puffin files, one for each index file.
 
 Paimon's 64-bit vectors are those of Iceberg, but its index files are no Puffin files, which some
-readers open from their end. A file is written once, under a name that the index file gives.
+readers open from their end. A file is written once, under a name that the index file and its folder
+give.
 Source: https://iceberg.apache.org/puffin-spec/, `org.apache.paimon.deletionvectors`.
 """
 
 import json
 from collections.abc import Sequence
+from zlib import crc32
 
 from paimon_assets.engine.codec.avro.avro import Record
 from paimon_assets.engine.codec.bitmaps.deletion_vector import decode_vector, encode_vector
@@ -42,8 +44,9 @@ def _of_file(
     table: IcebergTable, entry: IndexManifestEntry, vectors: Sequence[DeletionVectorMeta]
 ) -> list[Record]:
     store, source = table.store, index_path(table.store, entry)
-    path = f"{table.metadata_directory}/{entry.file.file_name}.puffin"
     folder = store.bucket_path(entry.partition, entry.bucket)
+    place = f"{crc32(folder.encode()):08x}"  # the file names data files, whose paths a rename moves
+    path = f"{table.metadata_directory}/{entry.file.file_name}-{place}.puffin"
     data, parts, blobs = store.file_io.read_bytes(source), [_MAGIC], list[dict[str, object]]()
     offset, found = len(_MAGIC), list[Record]()
     for meta in vectors:

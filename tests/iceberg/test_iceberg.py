@@ -389,6 +389,25 @@ def test_rename_and_drop(catalog, tmp_path, storage):
     assert newest_metadata(again._store).document["table-uuid"] != uuid
 
 
+def test_renamed_deletion_vectors_name_renamed_data_files(catalog):
+    """pyiceberg reads the paths in the Puffin file; after a rename it showed deleted rows."""
+    options = {"metadata.iceberg.storage": "table-location", "deletion-vectors.enabled": "true"}
+    options |= {"metadata.iceberg.format-version": "3"}
+    table = write_table(catalog, 1, options=options)
+    table.append(arrow(COLUMNS, (7, "x"), (8, "y")))
+    table.delete("id = 8")
+    for name in ("db.u", "db.v"):
+        catalog.rename_table(table.name, name)
+        table = catalog.get_table(name)
+        document = newest_metadata(table._store).document
+        vectors = [*reader.live_files(document, content=1)]
+        assert vectors
+        for vector in vectors:
+            assert vector["referenced_data_file"].startswith(table.path)
+            puffin = Path(vector["file_path"]).read_bytes()
+            assert f'"{vector["referenced_data_file"]}"'.encode() in puffin
+
+
 @pytest.mark.parametrize("version", ["2", "3"])
 @pytest.mark.parametrize("storage", ["table-location", "hadoop-catalog"])
 def test_rename_keeps_tags_and_history(catalog, storage, version):
