@@ -279,13 +279,15 @@ def test_wrong_byte_names_file(tmp_path, file_format, codec):
     assert all(f"data-7.{file_format}" in message for message in messages)
 
 
-def test_avro_type_that_paimon_does_not_write_is_named(tmp_path):
+def test_avro_type_that_paimon_does_not_write_refuses_its_column_only(tmp_path):
     path = tmp_path / "data-0.avro"
-    schema = {"type": "record", "name": "r", "fields": [{"name": "u", "type": ["int", "string"]}]}
+    fields = [{"name": "u", "type": ["int", "string"]}, {"name": "n", "type": "int"}]
     with path.open("wb") as file:
-        fastavro.writer(file, schema, [{"u": 1}])
-    with pytest.raises(FormatError, match=r"data-0\.avro.*union"):
-        open_file(path)
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"u": 1, "n": 2}])
+    [batch] = open_file(path).batches(["n"], predicate=None, batch_rows=9)
+    assert batch.to_pylist() == [{"n": 2}]
+    with pytest.raises(FormatError, match=r"data-0\.avro"):
+        [*open_file(path).batches(["u"], predicate=None, batch_rows=9)]
 
 
 @pytest.mark.parametrize("file_format", ["orc", "avro"])
