@@ -13,7 +13,7 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (87_393, 388),
+    "core": (87_395, 388),
     "paimon_assets/cdc": (9_335, 44),
     "paimon_assets/components": (1_329, 7),
     "paimon_assets/erasure": (1_397, 8),

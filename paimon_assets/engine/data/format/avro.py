@@ -184,6 +184,8 @@ class AvroReader(base.FormatReader):
         file_names = [field.name for field in self._shape.logical]
         decoded = [name for name in file_names if name in names]
         positions = [file_names.index(name) for name in decoded]
+        if mixed := [name for name in decoded if pat.is_union(self.schema.field(name).type)]:
+            raise pa.ArrowInvalid(f"column '{mixed[0]}' is a union of several types")
         # fastavro reads texts as bytes.
         fields = [self._shape.stored.field(position) for position in positions]
         stored = pa.struct([changed_field(field, _with_bytes) for field in fields])
