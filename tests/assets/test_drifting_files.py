@@ -1,5 +1,6 @@
 """Landing folders whose files have several shapes: every row arrives."""
 
+import datetime as dt
 import json
 import random
 from collections.abc import Sequence
@@ -313,6 +314,37 @@ def test_file_without_key_is_quarantined(landing: Path, paimon: PaimonCatalogRes
     shown = metadata_of(ingest(paimon, landing, on_bad_file="quarantine", **words), KEY)
     assert shown["paimon/files_in_quarantine"] == 1
     assert rows_of(paimon.catalog().get_table("s.t")) == [{"id": 2, "amount": None}]
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "TIMESTAMP(9)", "undeclared"])
+def test_int96_files_arrive_or_are_quarantined(
+    kind: str, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    """64 bits of nanoseconds are the limit, except of declared columns of up to 6 digits."""
+    rng, expected = random.Random(kind), []  # noqa: S311 (draws)
+    first, end = (1583, 10_000) if "6" in kind else (1678, 2262)
+    drawn = rng.sample([*range(1, 1582), *range(1583, 1677), *range(2263, 10_000)], 12)
+    for year in [1581, 1583, 1678, 1969, 2261, 9999, *drawn]:
+        time = dt.datetime(year, rng.randrange(1, 13), 1, 2, 3, 4, rng.randrange(10**6))
+        rows = pa.table({"t": pa.array([time, None], pa.timestamp("us"))})
+        path = landing / f"{year}.parquet"
+        is_arrow = "6" in kind and rng.random() < 0.3  # its writers count Gregorian days
+        papq.write_table(rows, path, use_deprecated_int96_timestamps=True, store_schema=is_arrow)
+        if is_arrow or first <= year < end:
+            zone = dt.UTC if "LTZ" in kind else None
+            expected.append(time.replace(tzinfo=zone))
+    is_undeclared = kind == "undeclared"
+    asset = build_file_ingestion_asset(
+        "s.t",
+        Schema.of({"t": "TIMESTAMP(9)" if is_undeclared else kind}),
+        source=FileSource(folder=str(landing), on_bad_file="quarantine"),
+        transform=(lambda frame: frame) if is_undeclared else None,
+    )
+    shown = metadata_of(run(asset, paimon), KEY)
+    assert shown["paimon/files_in_quarantine"] == 18 - len(expected)
+    times: Any = paimon.catalog().get_table("s.t").to_arrow()["t"].drop_null()
+    micros: Any = times.cast(pa.timestamp("us", times.type.tz))
+    assert sorted(micros.to_pylist()) == sorted(expected)
 
 
 def test_invalid_column_options_are_refused(landing: Path) -> None:

@@ -429,7 +429,7 @@ def test_int96_of_spark_or_of_6_digits_holds_range_of_microseconds(catalog, tmp_
         writer.add_key_value_metadata({f"org.apache.{key}": "4.0.0"} if key else {})
     if not key:
         fine = {"t": "ROW<x TIMESTAMP(9)>" if nested else "TIMESTAMP(9)"}
-        with refused(errors.FormatError, r"change it to TIMESTAMP\(6\)", kind="timestamp-range"):
+        with refused(errors.FormatError, r"declare it as TIMESTAMP\(6\)", kind="timestamp-range"):
             add(new_table(catalog, fine, name="db.fine"), path.parent)
     table = new_table(catalog, {"t": "ROW<x TIMESTAMP(6)>" if nested else "TIMESTAMP(6)"})
     add(table, path.parent)

@@ -8,7 +8,7 @@ JSON, and CSV with options         the readers of text segments
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from paimon_assets.engine.codec import row_files
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.engine.codec.json.record_check import checked_records
 from paimon_assets.engine.data.format import text_streams
-from paimon_assets.engine.data.format.base import DeclaredText
+from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -103,22 +103,16 @@ def open_external_file(
         return
     _refuse_compressed(file_io, path, kind)
     if kind.format in _OF_TABLES or kind.options:
-        declared = DeclaredText(fields=())
+        schema = columns if columns is not None else pa.schema([])
+        declared = DeclaredText(fields=[*_fields(schema, kind)])
         if kind.is_text:
-            schema = columns if columns is not None else pa.schema([])
-            fields = [
-                DataField(id=number, name=each.name, type=from_arrow_type(each.type, nullable=True))
-                for number, each in enumerate(schema)
-            ]
             options = TextOptions.of(kind.format, kind.options, schema.names)
-            declared = DeclaredText(
-                fields=fields, options=options, refuses_extra=kind.others != "ignore"
-            )
+            declared = replace(declared, options=options, refuses_extra=kind.others != "ignore")
         with (
             _of_source(path, kind),
             open_reader(file_io, path, file_format=kind.format, declared=declared) as reader,
         ):
-            schema = reader.schema.remove_metadata()
+            schema = _with_instants(reader, schema)
             with row_files.naming(path, kind.format):
                 row_files.check_names(schema.names)
             if only is not None:
@@ -139,6 +133,25 @@ def open_external_file(
         stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         convert = {"include_columns": only.names, "include_missing_columns": True} if only else {}
         yield row_files.open_rows(stream, row_format, columns, options=convert)
+
+
+def _fields(columns: pa.Schema, kind: FileKind) -> Iterator[DataField]:
+    """Yield the columns that tables can have; of texts each is one."""
+    for number, each in enumerate(columns):
+        with suppress(*() if kind.is_text else (InvalidInputError,)):
+            data_type = from_arrow_type(each.type, nullable=True)
+            yield DataField(id=number, name=each.name, type=data_type)
+
+
+def _with_instants(reader: FormatReader, columns: pa.Schema) -> pa.Schema:
+    """Return a file's columns, with timestamps that may be instants as the column's own."""
+    schema = reader.schema.remove_metadata()
+    for name in reader.vague_timestamps() & {*columns.names}:
+        zone, number = getattr(columns.field(name).type, "tz", None), schema.get_field_index(name)
+        each = schema.field(number)
+        if zone is not None:
+            schema = schema.set(number, each.with_type(pa.timestamp(each.type.unit, zone)))
+    return schema
 
 
 @contextmanager

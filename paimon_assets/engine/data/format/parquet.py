@@ -132,7 +132,8 @@ class ParquetReader(base.FormatReader):
             # Declared of up to 6 digits: the rest would be cut, and microseconds hold all years.
             types = {each.name: to_arrow_type(each.type) for each in file.declared.fields}
             coarse = {name for name in types if not _has_unit(types[name], nanoseconds=True)}
-            self._undated = self._int96 & coarse
+            if written is None:  # Arrow's writers count Gregorian days
+                self._undated = self._int96 & coarse
             fields = (changed_field(f, _in_micros) if f.name in coarse else f for f in schema)
             written = schema = pa.schema(fields)
         # INT96 columns that were written from units coarser than nanoseconds.
@@ -230,7 +231,7 @@ class ParquetReader(base.FormatReader):
                 message = (
                     f"Column '{name}' of data file '{self._path}' holds timestamps of more than 6"
                     " digits outside the years 1678 to 2261, which 64 bits do not hold. Leave the"
-                    " column out, or change it to TIMESTAMP(6) where the table is written."
+                    " column out, or declare it as TIMESTAMP(6)."
                 )
                 raise FormatError(message, kind="timestamp-range", path=self._path, column=name)
 
