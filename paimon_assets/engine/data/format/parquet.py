@@ -27,20 +27,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pat
-from msgspec import Struct
 
 from paimon_assets.engine.codec import parquet_footer
-from paimon_assets.engine.codec.arrow.arrow_types import (
-    timestamp_type,
-    to_arrow_type,
-    without_nulls_below,
-)
+from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type, without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
-from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.row_files import check_names
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.calendars import FIRST_GREGORIAN_MICROS, JulianTimes
-from paimon_assets.engine.data.nested import changed_field, leaves_of, types_inside
+from paimon_assets.engine.data.format.parquet_times import (
+    TwoKinds,
+    has_unit,
+    in_micros,
+    is_wide,
+    leaf_times,
+    timestamps,
+)
+from paimon_assets.engine.data.nested import changed_field
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of
@@ -127,14 +130,14 @@ class ParquetReader(base.FormatReader):
         self._julian = JulianTimes.of_parquet(self._file.metadata.metadata, self._path)
         written = _writer_schema(self._file) if self._int96 else None
         if self._int96 and not _SPARKS.isdisjoint(self._file.metadata.metadata or ()):
-            written = schema = pa.schema([changed_field(each, _in_micros) for each in schema])
+            written = schema = pa.schema([changed_field(each, in_micros) for each in schema])
         elif self._int96 and file.declared is not None:
             # Declared of up to 6 digits: the rest would be cut, and microseconds hold all years.
             types = {each.name: to_arrow_type(each.type) for each in file.declared.fields}
-            coarse = {name for name in types if not _has_unit(types[name], nanoseconds=True)}
+            coarse = {name for name in types if not has_unit(types[name], nanoseconds=True)}
             if written is None:  # Arrow's writers count Gregorian days
                 self._undated = self._int96 & coarse
-            fields = (changed_field(f, _in_micros) if f.name in coarse else f for f in schema)
+            fields = (changed_field(f, in_micros) if f.name in coarse else f for f in schema)
             written = schema = pa.schema(fields)
         # INT96 columns that were written from units coarser than nanoseconds.
         self._coarse = frozenset(
@@ -142,7 +145,7 @@ class ParquetReader(base.FormatReader):
             for name in self._int96
             if written is not None
             and name in written.names
-            and not _has_unit(written.field(name).type, nanoseconds=True)
+            and not has_unit(written.field(name).type, nanoseconds=True)
         )
         return schema
 
@@ -197,8 +200,8 @@ class ParquetReader(base.FormatReader):
         parts = [_batches(micros, vague, groups, batch_rows)]
         if fine:
             parts.append(_batches(self._file, fine, groups, batch_rows))
-        for in_micros, *exact in zip(*parts, strict=True):
-            columns = dict(zip(vague, in_micros.columns, strict=True))
+        for coarse, *exact in zip(*parts, strict=True):
+            columns = dict(zip(vague, coarse.columns, strict=True))
             for name in self._undated & columns.keys():
                 self._check_calendar(name, columns[name])
             for name, column in zip(fine, exact[0].columns if exact else (), strict=True):
@@ -208,7 +211,7 @@ class ParquetReader(base.FormatReader):
             yield pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def _check_calendar(self, name: str, micros: Any) -> None:
-        if any(counts.min(initial=0) < FIRST_GREGORIAN_MICROS for _, counts in _timestamps(micros)):
+        if any(counts.min(initial=0) < FIRST_GREGORIAN_MICROS for _, counts in timestamps(micros)):
             message = (
                 f"Column '{name}' of data file '{self._path}' has INT96 before 1582-10-15, of which"
                 " the calendar is unknown. Leave the column out, or write INT64."
@@ -221,7 +224,7 @@ class ParquetReader(base.FormatReader):
         Java counts times before 1970 from the next day, with negative nanoseconds, which pyarrow
         reads as 584 years. The years 2262 to 2554 look alike; only the bytes distinguish them.
         """
-        pairs = zip(_timestamps(nanos), _timestamps(micros), strict=True)
+        pairs = zip(timestamps(nanos), timestamps(micros), strict=True)
         for (unit, exact), (coarse_unit, coarse) in pairs:
             if unit == coarse_unit:  # an INT64 beside an INT96
                 continue
@@ -247,7 +250,7 @@ class ParquetReader(base.FormatReader):
             name
             for rows in _batches(raw, names, groups, _ROWS_FOR_THREADS)
             for name in names
-            if _is_wide(rows.column(name))
+            if is_wide(rows.column(name))
         )
 
     @property
@@ -316,7 +319,7 @@ class ParquetReader(base.FormatReader):
     @cached_property
     def _roots(self) -> list[str]:
         """The column of each leaf: the path of a column `a.b` is that of field b of column a."""
-        roots = [field.name for field in self._file.schema_arrow for _ in _leaves(field.type)]
+        roots = [field.name for field in self._file.schema_arrow for _ in leaf_times(field.type)]
         if len(roots) == len(self._paths):
             return roots
         return [path.partition(".")[0] for path in self._paths]
@@ -455,27 +458,15 @@ def _schema_as_written(file: pq.ParquetFile) -> pa.Schema:
     return schema
 
 
-def _in_micros(field: Any) -> Any:
-    is_fine = pat.is_timestamp(field.type) and field.type.unit == "ns"
-    return field.with_type(pa.timestamp("us", field.type.tz)) if is_fine else field
-
-
-def _timestamps(column: Any) -> Iterator[Any]:
-    """Yield unit and numbers of every timestamp array in a column; nulls are 0."""
-    for leaf in leaves_of(column):
-        if pat.is_timestamp(leaf.type):
-            yield leaf.type.unit, to_numpy(leaf.cast(pa.int64()).fill_null(0))
-
-
 class ParquetWriter(base.FormatWriter):
     def __init__(self, file: base.FileToWrite) -> None:
         self._sink = file.file_io.open_output(file.path)
         self._schema, options = file.schema, file.options
         fine, coarse = (
-            any(_has_unit(field.type, nanoseconds=each) for field in file.schema)
+            any(has_unit(field.type, nanoseconds=each) for field in file.schema)
             for each in (True, False)
         )
-        self._two_kinds = _TwoKinds(self._sink, file.schema) if fine and coarse else None
+        self._two_kinds = TwoKinds(self._sink, file.schema) if fine and coarse else None
         level = options.get(opt.FILE_COMPRESSION_ZSTD_LEVEL)
         self._options: dict[str, Any] = {
             "compression": file.codec,
@@ -703,99 +694,3 @@ _PLAIN_KINDS = (
 
 
 _FOOTER_END = 8
-_INT96_BYTES, _NANOS_BYTES = 12, 8
-_JULIAN_DAY = 2_440_588
-"""Of 1970-01-01."""
-_DAYS = (2**63 - 1) // (86_400 * 10**9)
-"""So many whole days of nanoseconds 64 bits hold."""
-
-
-def _is_wide(column: Any) -> bool:
-    """Whether a column of INT96 as bytes has a timestamp beyond 64 bits of nanoseconds.
-
-    The nanoseconds of the day come first, negative for Java's days before 1970, then the day.
-    """
-    for leaf in leaves_of(column):
-        if pat.is_fixed_size_binary(leaf.type) and leaf.type.byte_width == _INT96_BYTES:
-            values = leaf.drop_null()
-            start, end = (_INT96_BYTES * at for at in (values.offset, values.offset + len(values)))
-            data = np.frombuffer(values.buffers()[1] or b"", np.uint8)[start:end]
-            days = data.reshape(-1, _INT96_BYTES)[:, _NANOS_BYTES:].copy().view("<i4")
-            if (np.abs(days.astype(np.int64) - _JULIAN_DAY) > _DAYS).any():
-                return True
-    return False
-
-
-def _has_unit(data_type: Any, *, nanoseconds: bool) -> bool:
-    """Whether a type is, or holds, timestamps in nanoseconds (or in coarser units)."""
-    return any((unit == "ns") is nanoseconds for unit, _ in filter(None, _leaves(data_type)))
-
-
-class _TwoKinds(Struct):
-    """The storage of a file with timestamps of two kinds: INT96 nanoseconds, INT64 coarser ones.
-
-    Java reads INT64 nanoseconds as microseconds, and filters coarser ones only if they are INT64.
-    pyarrow writes all timestamps as INT96 or none; so it gets coarser ones as integers, and the
-    footer, which is held back, is changed to declare them as timestamps.
-    """
-
-    sink: pa.NativeFile
-    schema: pa.Schema
-    closed: bool = False
-    _held: list[bytes] | None = None
-
-    @property
-    def stored_schema(self) -> pa.Schema:
-        return _stored_schema(self.schema, longs=True)
-
-    def rows(self, table: pa.Table) -> pa.Table:
-        return table.cast(_stored_schema(self.schema, longs=False)).cast(self.stored_schema)
-
-    def end(self, writer: pq.ParquetWriter) -> None:
-        """Close the encoder, and write its footer with the timestamps declared."""
-        schema = base64.b64encode(self.schema.serialize().to_pybytes()).decode()
-        writer.add_key_value_metadata({"ARROW:schema": schema})
-        self._held = []
-        writer.close()
-        times = [time for each in self.schema for time in _leaves(each.type)]
-        coarse = [None if time is None or time[0] == "ns" else time for time in times]
-        self.sink.write(parquet_footer.with_timestamps(b"".join(self._held), coarse))
-
-    def write(self, data: Any) -> int:
-        if self._held is None:
-            self.sink.write(data)
-        else:
-            self._held.append(bytes(data))
-        return len(data)
-
-    def tell(self) -> int:
-        return self.sink.tell() + sum(map(len, self._held or ()))
-
-    def flush(self) -> None:
-        """Do nothing: the storage is closed at the end."""
-
-    def close(self) -> None:
-        """Do nothing, as `flush`."""
-
-
-def _stored_schema(schema: pa.Schema, *, longs: bool) -> pa.Schema:
-    """Return a schema with coarse timestamps in Parquet's units, or as integers."""
-
-    def store(each: Any) -> Any:
-        if not pat.is_timestamp(each.type) or each.type.unit == "ns":
-            return each
-        unit = "us" if each.type.unit == "us" else "ms"
-        return each.with_type(pa.int64() if longs else timestamp_type(unit, each.type.tz))
-
-    return pa.schema([changed_field(each, store) for each in schema])
-
-
-def _leaves(arrow_type: Any) -> Iterator[parquet_footer.LeafTime | None]:
-    """Yield for each leaf of a type its unit and whether it is an instant; None if no timestamp."""
-    if pat.is_timestamp(arrow_type):
-        yield ("ms" if arrow_type.unit == "s" else arrow_type.unit), arrow_type.tz is not None
-    elif pat.is_nested(arrow_type):
-        for inner in types_inside(arrow_type):
-            yield from _leaves(inner)
-    else:
-        yield None
