@@ -207,7 +207,7 @@ def _product_steps(data_type: Any, column: str) -> tuple[First, Step]:
     def refuse(result: Number, number: Number) -> InvalidInputError:
         message = (
             f"The product of column '{column}' cannot retract {number} from {result}: the quotient"
-            f" has no exact value. Set 'fields.{column}.ignore-retract'."
+            f" has no exact value. Set 'fields.{column}.ignore-retract' to true."
         )
         return InvalidInputError(message, kind="aggregate-division", column=column)
 
