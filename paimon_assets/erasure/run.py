@@ -483,7 +483,7 @@ class _Erasure(Struct, kw_only=True):
                 return
             if changed:
                 self.new.write_journal(self.branches[0])
-            if not self._renew_newest(changed):
+            if not self._renew_newest(roots, changed):
                 for root, snapshot in changed:
                     root.put(snapshot)
         label = self.branches[0].label
@@ -494,9 +494,16 @@ class _Erasure(Struct, kw_only=True):
             table=label,
         )
 
-    def _renew_newest(self, changed: Iterable[tuple[erased.Root, Snapshot]]) -> bool:
-        """Give branches whose newest snapshot is to be replaced one above it, without the rows."""
-        newest = {branch.paths.branch: branch.snapshots.latest_id() for branch in self.branches}
+    def _renew_newest(
+        self, roots: Iterable[erased.Root], changed: Iterable[tuple[erased.Root, Snapshot]]
+    ) -> bool:
+        """Give branches whose newest root is to be replaced a snapshot above it, without the rows.
+
+        A commit may have been made since the roots were read: it names the newest root as its base.
+        """
+        newest = {
+            root.store.paths.branch: root.snapshot.id for root in roots if root.kind == "snapshot"
+        }
         stores = [
             root.store
             for root, snapshot in changed

@@ -190,6 +190,23 @@ NAMED = {
     "an erasure writes Iceberg's metadata again that a commit made meanwhile": Schedule(
         keyed=False, iceberg=True, scripts=(("append",), ("erase",)), turns=((1, 355),)
     ),
+    "nor where a document is absent while it is replaced": Schedule(
+        kind=Kind.HDFS,
+        iceberg=True,
+        scripts=(("overwrite", "rescale"), ("expire",), ("append",), ("alter",)),
+        turns=((2, 60), (3, 49), (0, 68), (1, 144)),
+    ),
+    "an erasure leaves the base of a commit that was made after it read the newest": Schedule(
+        kind=Kind.S3,
+        keyed=False,
+        scripts=(("erase",), (), ("delete",), (), ("serve", "clean", "overwrite")),
+        turns=(
+            (0, 6), (4, 24), (0, 15), (2, 6), (4, 8), (0, 5), (4, 18), (0, 6), (2, 5), (0, 38),
+            (2, 5), (4, 19), (0, 10), (4, 6), (0, 5), (4, 8), (0, 3), (2, 11), (4, 17), (0, 3),
+            (2, 2), (0, 4), (4, 1), (2, 6), (4, 6), (0, 5), (4, 6), (0, 2), (4, 6), (0, 3),
+            (4, 10), (0, 1), (4, 10), (0, 27), (4, 15),
+        ),
+    ),
 }  # fmt: skip
 """Found by histories, each as small as it fails without its mend."""
 
