@@ -32,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 _MOST_MISSING = 50
 """Snapshots that are added one by one; if more are missing, a new history starts."""
+_MOST_ADDED = 1 << 40
+"""Row ids that a new history leaves to each document that was there and is not found.
+
+HDFS has no step that replaces a file: a document may be absent between two calls."""
 
 
 def follow_commit(store: FileStore, snapshot: Snapshot, base: Snapshot | None = None) -> None:
@@ -205,6 +209,8 @@ class _Follower(Value, dict=True):
         row_id = 0 if newest is None else int(newest.document.get("next-row-id") or 0)
         added = None if base is None else self._add_snapshot(base, row_id)
         if added is None:
+            if newest is not None:
+                row_id += max(0, self.snapshot.id - 1 - newest.version) * _MOST_ADDED
             base, added = None, list(self._new_history(row_id))
         earliest = self.store.snapshots.earliest_id() if self.thorough else None
         return DocumentDraft(
