@@ -22,7 +22,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_assets import InvalidInputError, open_catalog
+from paimon_assets import FormatError, InvalidInputError, open_catalog
 from paimon_assets.engine.data.read.row_stage import passing_rows
 from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit import footers
@@ -65,7 +65,7 @@ _CREATORS = (
     b"RAPIDS Spark Plugin", b"Trino version 400", b"parquet-rs version 52.0.0", b"",
 )  # fmt: skip
 _EDITS = ("", "old", "both", "no low", "no high", "no nulls", "none", "NaN", "both NaN", "zero",
-          "cut")  # fmt: skip
+          "cut", "swapped", "empty", "only nulls", "-1 nulls", "99 nulls")  # fmt: skip
 
 
 def _table(draw, names):
@@ -82,7 +82,7 @@ def _table(draw, names):
     return pa.table(columns)
 
 
-def _edit(statistics, edit, name):
+def _edit(statistics, edit, name, rows=0):
     """Change the bounds of a chunk: 6 and 5 are the lowest and highest, 2 and 1 the old ones."""
     low, high = statistics.get(6), statistics.get(5)
     is_real, form = name in ("f4", "f8"), "<f" if name == "f4" else "<d"
@@ -99,6 +99,13 @@ def _edit(statistics, edit, name):
         for number, sign in ((5, -0.0), (6, 0.0)):
             if struct.unpack(form, statistics[number][1])[0] == 0:
                 statistics[number] = (footers.BINARY, struct.pack(form, sign))
+    contradictions = {"only nulls": 2 * rows, "-1 nulls": 1, "99 nulls": 2 * 99}
+    if edit in contradictions and low is not None:
+        statistics[3] = (6, contradictions[edit])
+    if edit == "swapped" and low is not None and high is not None:
+        statistics[5], statistics[6] = low, high
+    if edit == "empty" and name in ("s", "vc", "b") and low is not None:
+        statistics[5] = statistics[6] = (footers.BINARY, b"")
     if edit == "cut" and name == "b" and low is not None:
         statistics[6], statistics[8] = (footers.BINARY, low[1][:1]), (2, None)
         above = high[1][:1].rstrip(b"\xff")
@@ -125,8 +132,8 @@ def _arrow_parquet(draw, table):
             footer.pop(7, None)
         for name, groups in footers.parquet_statistics(footer).items():
             edit = draw.choice(_EDITS)
-            for statistics in groups:
-                _edit(statistics, edit, name)
+            for group, statistics in zip(footer[4][1][1], groups, strict=True):
+                _edit(statistics, edit, name, group[3][1] // 2)
 
     data = sink.getvalue()
     return footers.change_parquet_footer(data, change) if is_edited else data
@@ -226,6 +233,26 @@ def test_filters_of_foreign_files_equal_filtered_whole_read(tmp_path, file):
     copied.parent.mkdir()
     copied.write_bytes(file.read_bytes())
     assert _check(tmp_path, copied, Random(file.name)) > 100  # noqa: S311 - no secret
+
+
+@pytest.mark.parametrize("name", [name for name in _TYPES if name not in ("bo", "s", "vc", "b")])
+def test_bounds_shorter_than_their_type_are_refused(tmp_path, name):
+    """Arrow ends the process when it is asked for such a value."""
+    draw, sink = Random(name), io.BytesIO()  # noqa: S311 - no secret
+    kind, arrow, values = _TYPES[name]
+    pq.write_table(pa.table({"i": [1], name: pa.array(values[-1:], arrow)}), sink)
+
+    def change(footer):
+        statistics = footers.parquet_statistics(footer)[name][0]
+        for number in draw.choice(((5, 6), (5,), (6,))):
+            statistics[number] = (footers.BINARY, statistics[number][1][: draw.choice((0, 1, 3))])
+
+    (tmp_path / "in").mkdir()
+    data = footers.change_parquet_footer(sink.getvalue(), change)
+    (tmp_path / "in" / "a.parquet").write_bytes(data)
+    table = new_table(tmp_path, {name: kind})
+    with refused(FormatError, "bounds that are shorter than their type", kind="format"):
+        add_segment(table, tmp_path / "in")
 
 
 _AVRO: dict[str, tuple[Any, str | None, Any]] = {

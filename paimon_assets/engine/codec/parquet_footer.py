@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 _SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
 _TYPE = 1
-_ROW_GROUPS, _COLUMNS, _COLUMN_META = 4, 1, 3
+_ROW_GROUPS, _COLUMNS, _COLUMN_META, _STATISTICS = 4, 1, 3, 12
+_BOUNDS = (1, 2, 5, 6)
 _STRUCT = 12
 _INT96, _FIXED_BYTES = 3 << 1, 7 << 1
 """Types as Thrift writes them."""
@@ -100,6 +101,13 @@ def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool
         return False
 
 
+def has_short_bounds(tail: bytes, widths: Sequence[int]) -> bool:
+    """Whether a bound of a file's statistics has fewer bytes than a value of its leaf."""
+    length = int.from_bytes(tail[-8:-4], "little")
+    bounds = _Footer(tail[-8 - length : -8]).bound_lengths()
+    return any(size < widths[leaf] for leaf, size in bounds)
+
+
 def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
     header = (_LOGICAL_TYPE - last_field) << 4 | _STRUCT
     # LogicalType.TIMESTAMP { 1: isAdjustedToUTC, 2: TimeUnit { unit { } } }, four ends of structs.
@@ -139,10 +147,25 @@ class _Footer:
                 if field == _SCHEMA:
                     yield from ((at, True) for at in self._types_of_footer())
                     continue
-                for _ in self._fields_but(_COLUMNS):
-                    for _ in range(self._list()[0]):
-                        for _ in self._fields_but(_COLUMN_META):
-                            yield from ((at, False) for at in self._types_of_footer())
+                for _ in self._chunks():
+                    yield from ((at, False) for at in self._types_of_footer())
+
+    def bound_lengths(self) -> Iterator[tuple[int, int]]:
+        """Yield leaf and length of each bound in the statistics of a chunk."""
+        for _ in self._fields_but(_ROW_GROUPS):
+            for _ in range(self._list()[0]):
+                for leaf in self._chunks():
+                    for _ in self._fields_but(_STATISTICS):
+                        for _ in self._fields_but(*_BOUNDS):
+                            length = self._varint()
+                            self.at += length
+                            yield leaf, length
+
+    def _chunks(self) -> Iterator[int]:
+        """Yield the leaf of each chunk of a row group; the metadata of the chunk is next."""
+        for _ in self._fields_but(_COLUMNS):
+            for leaf in range(self._list()[0]):
+                yield from (leaf for _ in self._fields_but(_COLUMN_META))
 
     def _types_of_footer(self) -> Iterator[int]:
         for _ in self._fields_but(_TYPE):
@@ -182,9 +205,11 @@ class _Footer:
                 count, inner = self._list()
                 for _ in range(count):
                     self._skip(3 if inner in (1, 2) else inner)
-            case _:
-                for _, inner in self._fields():
-                    self._skip(inner)
+            case _:  # most bytes of a footer
+                while header := self._byte():
+                    if not header >> 4:
+                        self._varint()
+                    self._skip(header & 15)
 
     def _list(self) -> tuple[int, int]:
         header = self._byte()

@@ -352,7 +352,17 @@ class ParquetReader(base.FormatReader):
         ]
 
     def column_bounds(self, name: str) -> Bounds:
+        with base.named_errors(self._path, self.title):
+            if self._has_short_bounds:  # with which Arrow ends the process
+                raise pa.ArrowInvalid("its footer has bounds that are shorter than their type")
         return _join_bounds(bounds[name] for bounds in self._bounds({name}))
+
+    @cached_property
+    def _has_short_bounds(self) -> bool:
+        leaves: Any = self._file.schema
+        return parquet_footer.has_short_bounds(
+            self._tail, [_WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
+        )
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""
@@ -644,6 +654,8 @@ def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int, *, has_order:
     nulls = statistics.null_count if statistics.has_null_count else None
     if nulls is not None and not 0 <= nulls <= row_count:
         nulls = None
+    if nulls == row_count and statistics.has_min_max:  # of which value?
+        return Bounds(row_count=row_count)
     if not has_order or not statistics.has_min_max or pa.types.is_floating(data_type):
         # Statistics of floating-point columns leave out NaN, so they are not bounds.
         return Bounds(null_count=nulls, row_count=row_count)
@@ -653,7 +665,9 @@ def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int, *, has_order:
         high = _internal(None if is_time else statistics.max, statistics.max_raw, data_type)
     except UnicodeDecodeError:  # bytes that became a STRING need not be one
         low = high = None
-    if low is not None and high is not None and low > high:
+    # Some writers have an empty text where they have no bound.
+    is_wrong = low is not None and high is not None and (low > high or high in ("", b""))
+    if is_wrong:
         low = high = None
     return Bounds(minimum=low, maximum=high, null_count=nulls, row_count=row_count)
 
@@ -686,6 +700,16 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     return value if any(is_kind(data_type) for is_kind in _PLAIN_KINDS) else None
 
 
+_WIDTHS = {
+    "BOOLEAN": 1,
+    "INT32": 4,
+    "FLOAT": 4,
+    "INT64": 8,
+    "DOUBLE": 8,
+    "INT96": 12,
+    "BYTE_ARRAY": 0,
+}
+"""Physical type → the least bytes of a value."""
 _PLAIN_KINDS = (
     pat.is_integer, pat.is_boolean, pat.is_decimal, pat.is_string, pat.is_large_string,
     pat.is_binary, pat.is_large_binary,
