@@ -183,7 +183,6 @@ class ChangeLogRun:
         changes = log.changes(batches, schema)
         if self.log.on_drop == "refuse":
             changes.refuse_lost_tables(self.run.table.name)
-        changes.refuse_without(schema.primary_keys)
         positions = positions_of(
             changes, LogHead.of(ledger.log), self.run.table.name, generation=ledger.generation + 1,
             arrival=self.run.intake.arrival, accepted=config.new_log, reload=config.reload,

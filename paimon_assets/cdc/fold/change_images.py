@@ -132,22 +132,6 @@ class ReadChanges(Value, dict=True):
             )
             raise InvalidInputError(message, kind="cdc-event", table=table, file=str(file))
 
-    def refuse_without(self, keys: Sequence[str]) -> None:
-        """Refuse records that have no column of a key.
-
-        Raises:
-            InvalidInputError: Kind `cdc-column`.
-        """
-        names = {name for batch in self.batches for name in batch.rows.column_names}
-        lacking = [key for key in keys if key not in names]
-        if lacking and len(self):
-            message = (
-                f"The records of '{self.name}' have no column {shorten(lacking)}, of the table's "
-                f"key: '{self.origin['file'][0]}', line {self.origin['line'][0]}. Nothing was "
-                "committed. Declare the key as the source names it, or say ChangeLog(renamed=…)."
-            )
-            raise InvalidInputError(message, kind="cdc-column", table=self.name, column=lacking[0])
-
 
 def join_images(tables: Sequence[pa.Table], source: str) -> pa.Table:
     """Return the rows of tables one after the other, in types that hold all of them.

@@ -153,7 +153,6 @@ class RangeReading(Value):
         keys, marks = self.schema.primary_keys, self.log.soft_deletes
         stored = [as_stored(each, self.log, keys) for each in batches]
         changes = self.log.changes(stored, self.schema, self.gone)
-        changes.refuse_without(keys)
         positions = arrival_positions(changes.origin, self.epoch, self.generation, first)
         seen = report.schemas = tuple(seen_schemas(stored, positions))
         stored = as_table_has(stored, positions, seen, self.schema, self.dropped, self.plain)

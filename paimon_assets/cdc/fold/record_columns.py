@@ -26,6 +26,7 @@ from paimon_assets.cdc.records.computed import computation_of
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import to_numpy
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, RowKind, string
 from paimon_assets.engine.spec.values import Value
@@ -67,11 +68,13 @@ class LogRows(Value, hidden=("salt",)):
 
     def known_of(self, schema: TableSchema, plain: frozenset[str] = frozenset()) -> SourceTable:
         """Return the types and keys of the source by a stored table; see `SourceTable.plain`."""
-        own = self.own_names
+        own, made = self.own_names, {*self.computed, *self.metadata}
         return SourceTable(
-            keys=tuple(own.get(k, k) for k in schema.primary_keys if k not in self.computed),
+            keys=tuple(own.get(key, key) for key in schema.primary_keys if key not in made),
             columns={own.get(each.name, each.name): each.type for each in schema.fields},
             plain=plain | {own[name] for name in plain if name in own},
+            omitted=frozenset(self.omitted),
+            checks_times=schema.typed_options.get(opt.WRITE_CHECK_TIMES),
         )
 
     def takes(self, name: SourceName) -> bool:

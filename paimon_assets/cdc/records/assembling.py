@@ -29,7 +29,7 @@ from paimon_assets.cdc.records.values import (
     fields_of,
     from_texts,
     nulls,
-    with_texts,
+    with_calendar,
 )
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Ints, Longs, from_numpy, to_numpy
@@ -39,6 +39,7 @@ from paimon_assets.engine.spec.values import Value
 
 _MOST_MILLIS = 2 * 10**13
 """Of op times: from the year 1336 to 2603."""
+_OTHER_NAME = "if the source has another name for it, say ChangeLog(renamed=…)"
 Encodings: TypeAlias = Mapping[str, Encoding]
 Read: TypeAlias = Callable[[Records, Source], Iterator[ChangeBatch]]
 """Yields the changes of a block."""
@@ -178,15 +179,13 @@ def _batch(
     columns = block.columns(images)
     encodings, declared = _encodings(own_encodings, columns, known, source.options)
     owners, kinds = block.owners[images], block.kinds[images]
-    arrays, missing, bad = _decode(encodings, columns, kinds, source.options)
+    arrays, missing, bad = _decode(encodings, columns, kinds, known, source.options)
     if bad:
         rows = np.array(sorted(bad), dtype=np.int64)
         records, first = np.unique(owners[rows], return_index=True)
         source.reject(block.records, records, [bad[row] for row in rows[first].tolist()])
-        stays = ~np.isin(owners, records)
-        arrays = {name: array.filter(from_numpy(stays)) for name, array in arrays.items()}
-        missing = {name: flags[stays] for name, flags in missing.items()}
-        owners, kinds = owners[stays], kinds[stays]
+        images = images[~np.isin(owners, records)]  # which may lack columns of the rejected ones
+        return _batch(block, table, known, own_encodings, images, source)
     database, schema, name = block.names[table]
     keys = known.keys or block.keys(table)
     fields = fields_of({column: encoding.type for column, encoding in encodings.items()})
@@ -216,15 +215,13 @@ def _encodings(
     known: Encodings | None, columns: dict[str, Values], source: SourceTable, options: CdcOptions
 ) -> tuple[dict[str, Encoding], frozenset[str]]:
     """Return the encodings of columns, and which of them are those of declared types."""
-    found = dict(known or {})
+    found = {
+        name: (known or {}).get(name) or encoding_of(types.string(), options)
+        for name in dict.fromkeys([*(known or ()), *columns]) if name not in source.omitted
+    }  # fmt: skip
     texts = set()
-    for name in columns:
-        if name not in found:
-            found[name] = encoding_of(types.string(), options)
     for name, encoding in found.items():
         declared = source.columns.get(name)
-        if declared is not None and declared.root in types.CHARACTER_ROOTS:
-            found[name] = with_texts(encoding)
         if declared is not None and encoding.is_iso and declared.root is encoding.type.root:
             found[name] = replace(encoding, type=declared, decode=decoder_of(declared, options))
             continue
@@ -243,6 +240,12 @@ def _encodings(
             if encoding.is_number:
                 found[name] = replace(encoding, type=declared, decode=_of_texts(encoding, declared))
             texts.add(name)
+    for name, encoding in found.items():
+        declared = source.columns.get(name)
+        if declared is not None and declared.root in types.CHARACTER_ROOTS:
+            found[name] = with_calendar(encoding, "has no text")
+        elif source.checks_times:
+            found[name] = with_calendar(encoding, "is refused (write.check-times)")
     return found, frozenset(texts)
 
 
@@ -253,9 +256,18 @@ def _of_texts(encoding: Encoding, declared: types.DataType) -> Decode:
 
 
 def _decode(
-    encodings: Encodings, columns: dict[str, Values], kinds: Kinds, options: CdcOptions
+    encodings: Encodings,
+    columns: dict[str, Values],
+    kinds: Kinds,
+    source: SourceTable,
+    options: CdcOptions,
 ) -> tuple[dict[str, Array], dict[str, Flags], dict[int, str]]:
-    arrays, missing, count = {}, {}, len(kinds)
+    """Return columns, values that did not arrive, and rows that cannot be read.
+
+    Of a row before a change only the key counts.
+    """
+    arrays, missing, count, keys = {}, {}, len(kinds), source.keys
+    is_old = (kinds == types.RowKind.UPDATE_BEFORE) | (kinds == types.RowKind.DELETE)
     is_whole = kinds == types.RowKind.INSERT  # members that it does not have are null
     bad: dict[int, str] = {}
     for name, encoding in encodings.items():
@@ -271,10 +283,20 @@ def _decode(
                     kernels.if_else(from_numpy(unknown), None, values.column), values.kind
                 )
             arrays[name], failures = encoding.values(values)
-            bad.update({row: f"column '{name}': {why}" for row, why in failures.items()})
+            for row, why in failures.items():
+                if name in keys or not (keys and is_old[row]):
+                    bad[row] = f"column '{name}': {why}"
+                unknown[row] = True
             missing[name] = unknown
         if options.absent is AbsentValue.MISSING:
             missing[name] = missing.get(name, False) | (absent & ~is_whole)
+    for key in keys:
+        declared = source.columns.get(key)
+        if declared is None or not declared.nullable:
+            is_null = arrays[key].is_null() if key in arrays else pa.repeat(pa.scalar(True), count)  # noqa: FBT003
+            lacking = to_numpy(is_null) & (kinds != types.RowKind.UPDATE_BEFORE)
+            reason = f"column '{key}', of the table's key, is null or absent; {_OTHER_NAME}"
+            bad = {**dict.fromkeys(np.flatnonzero(lacking).tolist(), reason), **bad}
     return arrays, missing, bad
 
 

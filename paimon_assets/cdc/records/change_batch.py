@@ -186,6 +186,10 @@ class SourceTable(Value):
     """Types of columns whose records do not name theirs, or name text; the rest are texts."""
     plain: frozenset[str] = frozenset()
     """Columns that stay texts where records have texts, though other records have other types."""
+    omitted: frozenset[str] = frozenset()
+    """Columns that are not read."""
+    checks_times: bool = True
+    """Whether times outside the years 0 to 9999 are refused."""
 
 
 class CdcOptions(Value):

@@ -33,7 +33,7 @@ from paimon_assets.cdc.records.values import (
     too_many_digits,
     unavailable_texts,
     unscale,
-    with_texts,
+    with_calendar,
 )
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.data.cast_losses import losses_of
@@ -261,7 +261,7 @@ def _as_text(form: Encoding) -> Encoding:
         return Encoding(types.string(), Values.texts)
     if form.type.root is types.TypeRoot.TIME:
         return Encoding(types.string(), form.as_text)
-    decode = with_texts(form).decode
+    decode = with_calendar(form, "has no text").decode
     return Encoding(
         types.string(), lambda values: cast_array(decode(values), form.type, types.string())
     )

@@ -8,6 +8,7 @@ A value that a type cannot hold is an error, never null and never another value.
 import base64
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -23,8 +24,8 @@ from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.data.casting.times import has_late_years
 from paimon_assets.engine.data.format.text import parse_columns
+from paimon_assets.engine.data.write.input_check import has_odd_times
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types import data_types as types
@@ -94,7 +95,7 @@ class Encoding(Struct, frozen=True):
 
     def is_unavailable(self, values: Values) -> numpy_columns.Flags:
         """Return which values stand for one that did not arrive."""
-        if values.kind not in (str, Raw):
+        if values.kind not in (str, Raw) or not self.unavailable:
             return np.zeros(len(values), np.bool_)
         is_raw = values.kind is Raw
         forms = self.unavailable if is_raw else _texts_of(self.unavailable)
@@ -107,6 +108,8 @@ class Encoding(Struct, frozen=True):
             flags[flags] = numpy_columns.to_numpy(
                 kernels.is_in(texts, value_set=known, skip_nulls=True)
             )
+        if is_raw and (nested := values.starts_with("{[")).any():
+            flags[nested] |= _has_only(values.take(nested).source(), _words_of(forms))
         return flags
 
 
@@ -114,7 +117,7 @@ class Encoding(Struct, frozen=True):
 def unavailable_texts(placeholder: str) -> tuple[str, ...]:
     """Return the forms in which Debezium writes that it does not know a value.
 
-    As text, bytes (base64, hex), and in arrays, maps and their JSON, by the column's type.
+    As text, bytes (base64, hex), numbers of bytes, and in JSON, by the column's type.
     """
     data = placeholder.encode()
     digest = hashlib.md5(data, usedforsecurity=False).digest()
@@ -123,11 +126,27 @@ def unavailable_texts(placeholder: str) -> tuple[str, ...]:
     texts = list(dict.fromkeys([placeholder, *texts, by_name]))
     pair = {placeholder: placeholder}
     values: list[Any] = [*texts, json.dumps(pair), json.dumps(pair, separators=(",", ":"))]
-    values += [[text] for text in texts] + [list(data), pair]
+    values += [list(data), [float(byte) for byte in data]]
     forms = [
         json.dumps(value, separators=marks) for value in values for marks in ((",", ":"), None)
     ]
     return tuple(dict.fromkeys(forms))
+
+
+@cache
+def _words_of(forms: tuple[str, ...]) -> str:
+    """Return a regular expression of the texts among source texts."""
+    return "|".join(re.escape(form) for form in forms if form.startswith('"'))
+
+
+def _has_only(texts: Array, words: str) -> numpy_columns.Flags:
+    """Return which arrays and objects have some words, and no other text beside names."""
+    without = kernels.replace_substring_regex(texts, words, "")
+    flags = numpy_columns.to_numpy(kernels.not_equal(without, texts))
+    if flags.any():
+        rest = kernels.replace_substring_regex(without, r'"[^"]*"\s*:', "")
+        flags &= ~numpy_columns.to_numpy(kernels.match_substring(rest, '"'))
+    return flags
 
 
 @cache
@@ -303,17 +322,16 @@ def iso(texts: Array, data_type: types.DataType) -> Array:
     return _parse_numbers(texts, arrow_type)
 
 
-def with_texts(encoding: Encoding) -> Encoding:
-    """Return the encoding of a column of texts: times after the year 9999 are refused."""
+def with_calendar(encoding: Encoding, fault: str) -> Encoding:
+    """Return an encoding that refuses times outside the years 0 to 9999."""
 
     def decode(values: Values) -> Array:
         column = encoding.decode(values)
-        if has_late_years(column).any():
-            raise pa.ArrowInvalid("it is infinite, or after the year 9999, and has no text")
+        if has_odd_times(column):
+            raise pa.ArrowInvalid(f"it is infinite, or outside the years 0 to 9999, and {fault}")
         return column
 
-    is_time = encoding.type.root in types.TIMESTAMP_ROOTS | {types.TypeRoot.DATE}
-    return replace(encoding, decode=decode) if is_time else encoding
+    return replace(encoding, decode=decode)
 
 
 def _lost_digits(data_type: types.DataType) -> pa.ArrowInvalid:

@@ -231,7 +231,12 @@ TOAST: list[tuple[dict[str, Any], Any]] = [
     ({"type": "array", "items": {"type": "int32"}}, list(UNKNOWN.encode())),
     ({"type": "map", "keys": {"type": "string"}, "values": {"type": "string"}}, {UNKNOWN: UNKNOWN}),
     ({"type": "string", "name": f"{DBZ}data.Json"}, UNKNOWN),
-]
+    ({"type": "array", "items": {"type": "double"}}, list(map(float, UNKNOWN.encode()))),
+    ({"type": "struct", "name": f"{DBZ}data.VariableScaleDecimal"},
+     {"scale": 0, "value": base(UNKNOWN.encode())}),
+    ({"type": "struct", "name": f"{DBZ}data.geometry.Point"},
+     {"x": 0, "wkb": base(UNKNOWN.encode()), "srid": None}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("schema", "value"), TOAST)

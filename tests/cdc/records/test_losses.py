@@ -5,6 +5,7 @@ import json
 import re
 import struct
 from collections.abc import Callable
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -21,7 +22,7 @@ from paimon_assets.cdc.records.change_batch import CdcOptions, SourceTable, Time
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.types.type_text import parse_type
-from tests.cdc.kit.cdc_replay import changes
+from tests.cdc.kit.cdc_replay import Replay, changes
 from tests.cdc.records.test_debezium import DBZ, base, envelope, record
 
 TIMES, CONNECT = f"{DBZ}time.", "org.apache.kafka.connect.data."
@@ -318,6 +319,35 @@ def test_text_of_canal_is_exact_or_refused(kind: str, data: st.DataObject) -> No
     assert of(str(value) if of is not int else value) == of(text)
 
 
+_ROWS = st.fixed_dictionaries(
+    {"d": st.sampled_from([None, 0, 1, -719_529, 2**31 - 1])},
+    optional={"k": st.sampled_from([None, 1, 2])},
+)
+
+
+@given(changed=st.lists(st.tuples(st.sampled_from("cud"), _ROWS), min_size=1))
+def test_rejected_row_leaves_no_row_behind_its_delete(changed: list[tuple[str, Any]]) -> None:
+    shape = envelope({"type": "int64", "field": "k"},
+                     {"type": "int32", "name": f"{TIMES}Date", "field": "d"})  # fmt: skip
+    known = SourceTable(keys=("k",))
+    rejected: list[Any] = []
+    options = CdcOptions(table_of=lambda _: known, on_rejected=rejected.append)
+    lines = [json.dumps(record(op, row if op == "d" else None, None if op == "d" else row,
+                               schema=shape)) for op, row in changed]  # fmt: skip
+    replay = Replay(["k"]).apply(changes(lines, "debezium-json", options))
+    rows: dict[Any, Any] = {}
+    bad = []
+    for line, (op, row) in enumerate(changed, 1):
+        if row.get("k") is None or (op != "d" and row["d"] not in (None, 0, 1)):
+            bad.append(line)
+        elif op == "d":
+            rows.pop(row["k"], None)
+        else:
+            rows[row["k"]] = row["d"] if row["d"] is None else date(1970, 1, 1 + row["d"])
+    assert {row["k"]: row["d"] for row in replay.tables.get("t", {}).values()} == rows
+    assert [line for each in rejected for line in each["line"].to_pylist()] == bad
+
+
 @given(data=st.binary(max_size=40))
 def test_bytes_are_those_of_their_text(data: bytes) -> None:
     wire = json.dumps(base64.b64encode(data).decode())
@@ -327,20 +357,22 @@ def test_bytes_are_those_of_their_text(data: bytes) -> None:
 @given(
     form=st.sampled_from([("Date", "int32", 1), ("Timestamp", "int64", 86_400_000),
                           ("MicroTimestamp", "int64", 86_400_000_000)]),
-    days=st.integers(-719_000, 2_932_900) | st.integers(2_932_890, 2_932_900),
+    days=st.integers(-719_540, 2_932_900) | st.sampled_from([-719_529, -719_528, 2_932_896]),
     is_infinite=st.booleans(),
     mapping=st.sampled_from([None, TypeMapping.TO_STRING]),
+    is_declared=st.booleans(),
 )  # fmt: skip
-def test_text_of_time_has_its_year_or_is_refused(
-    form: tuple[str, str, int], days: int, *, is_infinite: bool, mapping: TypeMapping | None
-) -> None:
+def test_time_has_its_year_or_is_refused(
+    form: tuple[str, str, int], days: int, mapping: TypeMapping | None, *,
+    is_infinite: bool, is_declared: bool,
+) -> None:  # fmt: skip
     name, kind, per_day = form
     number = 2**63 - 1 if is_infinite and kind == "int64" else days * per_day
     options = CdcOptions(type_mapping=frozenset({mapping} if mapping else ()))
-    declared = None if mapping else "STRING"
+    declared = "STRING" if is_declared and not mapping else None
     call = partial(column, number, {"type": kind, "name": f"{DBZ}time.{name}"}, declared, options)
-    if number > 2_932_896 * per_day:
-        with pytest.raises(FormatError, match="after the year 9999"):
+    if not -719_528 * per_day <= number <= 2_932_896 * per_day:
+        with pytest.raises(FormatError, match="outside the years 0 to 9999"):
             call()
         return
     values, data_type = call()[1], parse_type("DATE")

@@ -301,11 +301,8 @@ class InputCheck:
         values, limits = part.values, _value_range(part.values.type)
         if limits is None or not (self._checks_times or column.name in self._new):
             return
-        extremes: Any = pc.min_max(values)
         low, high, problem = limits
-        if extremes["min"].value is None or (
-            low <= extremes["min"].value and extremes["max"].value <= high
-        ):
+        if not has_odd_times(values):
             return
         numbers = to_numpy(values.view(f"int{values.type.bit_width}").fill_null(low))
         position = int(np.flatnonzero((numbers < low) | (numbers > high))[0])
@@ -343,6 +340,16 @@ def _value_range(arrow_type: Any) -> tuple[int, int, str] | None:
         low, high = _FIRST_DAY * day, (_LAST_DAY + 1) * day - 1
         return low, high, "infinite, or no times of the years 0 to 9999"
     return None
+
+
+def has_odd_times(values: Any) -> bool:
+    """Whether a column has dates or times, at any depth, that `WRITE_CHECK_TIMES` refuses."""
+    if (limits := _value_range(values.type)) is None:
+        return any(map(has_odd_times, parts_of(values)))
+    extremes: Any = pc.min_max(values)
+    low, high, _ = limits
+    first, last = extremes["min"].value, extremes["max"].value
+    return first is not None and not low <= first <= last <= high
 
 
 def _check_utf8(values: Any) -> None:
