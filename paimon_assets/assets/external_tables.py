@@ -238,22 +238,25 @@ def describe_views(
 def build_external_view_specs(
     views: Sequence[ExternalView], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
-    """Return an asset for each view; upstream of it are the tables and views of its query.
+    """Return a virtual asset for each view; upstream are the tables and views of its query.
 
     An input of such an asset runs the query on Spark; elsewhere it is refused by name.
     """
-    return [
-        _spec(
-            each.identifier,
-            Schema(fields=each.view.fields),
-            each.view.comment,
-            {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
-            translator,
-            kinds={naming.STORAGE_KIND, "view"},
-            deps=[translator.get_asset_key(name) for name in _upstream(each)],
-        )
-        for each in views
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # Dagster 1.13 previews virtual assets
+        return [
+            _spec(
+                each.identifier,
+                Schema(fields=each.view.fields),
+                each.view.comment,
+                {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
+                translator,
+                kinds={naming.STORAGE_KIND, "view"},
+                deps=[translator.get_asset_key(name) for name in _upstream(each)],
+                is_virtual=True,
+            )
+            for each in views
+        ]
 
 
 def _upstream(each: ExternalView) -> list[Identifier]:

@@ -104,7 +104,7 @@ def on_new_data() -> dg.AutomationCondition[Any]:
 
     As `AutomationCondition.eager()`, which however asks after every run upstream: here a run that
     found nothing to write, a compaction or a dry run asks for nothing, because none of them changes
-    the data version of the table.
+    the data version of the table. Upstream of a view are the tables of its query.
     """
     conditions = dg.AutomationCondition
     new_data = conditions.any_deps_match(
@@ -112,4 +112,4 @@ def on_new_data() -> dg.AutomationCondition[Any]:
     ).with_label("any_deps_have_new_data")
     eager = conditions.eager().replace("any_deps_updated", new_data)
     checked = conditions.all_deps_blocking_checks_passed()
-    return (eager & checked).with_label("on_new_data")
+    return (eager & checked).resolve_through_virtual().with_label("on_new_data")

@@ -44,6 +44,22 @@ def test_views_are_assets_with_their_tables_upstream(specs):
     assert list(other.deps) == []
 
 
+@pytest.mark.filterwarnings("ignore:.*is currently in beta")
+def test_new_data_of_table_reaches_readers_of_its_view(specs):
+    table, other = (dg.asset(key=["db", name])(lambda: None) for name in "tu")
+
+    @dg.asset(deps=[dg.AssetKey(["db", "v"])], automation_condition=assets.on_new_data())
+    def late(): ...
+
+    definitions = dg.Definitions([table, other, late, *specs])
+    instance = dg.DagsterInstance.ephemeral()
+    dg.materialize([table, other, late, *specs], selection=[table, other, late], instance=instance)
+    before = dg.evaluate_automation_conditions(definitions, instance)
+    dg.materialize([table, *specs], selection=[table], instance=instance)
+    after = dg.evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
+    assert (before.total_requested, after.total_requested) == (0, 1)
+
+
 def test_patterns_select_views(specs, new_catalog):
     assert [v.view.name for v in assets.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
