@@ -3,7 +3,8 @@
 `dagster/row_count` is the number of rows a reader gets. Append tables have it in their metadata,
 and so do primary-key tables without overlapping files. Where files overlap, their keys are counted
 if there are few enough (`COUNT_LIMIT_ROWS`); otherwise the entry is left out, and
-`build_row_count_check` counts. Then only `paimon/physical_rows` is given: rows before merging.
+`build_row_count_check` counts. `paimon/stored_rows` is the number of rows in data files, before
+rows of one key are merged.
 
 How many rows each partition of a run has, from metadata wherever that knows.
 """
@@ -234,15 +235,13 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
     """
     live = table.state.live_files(snapshot)
     counting = table.new_read_builder().at_snapshot(snapshot.id).plan_count()
-    has_key = table.schema.has_primary_key
     metadata: Metadata = {}
     if counting.rows_to_read <= COUNT_LIMIT_ROWS:
         metadata[ROW_COUNT] = counting.count(EmbeddedExecutor())
     metadata |= {
         **_sizes(table, snapshot, live),
-        "paimon/added_records": snapshot.delta_record_count if is_new else 0,
+        "paimon/added_rows": snapshot.delta_record_count if is_new else 0,
         SNAPSHOT_ID: snapshot.id,
-        **({"paimon/physical_rows": counting.physical_rows} if has_key else {}),
         **table_metadata(table),
         "paimon/schema_id": snapshot.schema_id,
         "paimon/commit_kind": str(snapshot.commit_kind) if is_new else "none",
@@ -259,9 +258,9 @@ def snapshot_metadata(table: Table, snapshot: Snapshot, *, is_new: bool = True) 
         earlier = {entry.identifier for entry in table.state.live_files(before)} if before else ()
         added = [entry for entry in live if entry.identifier not in earlier]
         metadata["paimon/added_files"] = len(added)
-        if (rows := metadata.get("paimon/total_records")) is not None:
+        if (rows := metadata.get("paimon/stored_rows")) is not None:
             rows_before = table.state.physical_rows(before) if before else 0
-            metadata["paimon/added_records"] = rows - rows_before
+            metadata["paimon/added_rows"] = rows - rows_before
     return metadata | snapshot_files_metadata(table, snapshot, added)
 
 
@@ -282,7 +281,7 @@ def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> M
     }
     if not table.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
         # There a row counts once for each file that has some of its columns.
-        sizes["paimon/total_records"] = table.state.physical_rows(snapshot)
+        sizes["paimon/stored_rows"] = table.state.physical_rows(snapshot)
     return sizes
 
 
@@ -375,8 +374,8 @@ def _recent_snapshots(table: Table, newest: Snapshot) -> dg.TableMetadataValue:
                 "kind": str(snapshot.commit_kind),
                 "committed (UTC)": f"{committed:%Y-%m-%d %H:%M:%S}",
                 "schema": snapshot.schema_id,
-                "added records": rows - rows_before,
-                "total records": rows,
+                "added rows": rows - rows_before,
+                "stored rows": rows,
                 "run": snapshot.properties.get(RUN_ID, "")[:_RUN_ID_SHOWN],
                 "by": user,
             }

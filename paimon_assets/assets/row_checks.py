@@ -83,7 +83,7 @@ def build_row_count_check(
             passed = rows == number
             metadata["paimon/expected_rows"] = number
             metadata["paimon/difference"] = rows - number
-            metadata["paimon/physical_rows"] = counting.physical_rows
+            metadata["paimon/stored_rows"] = counting.physical_rows
             side = "too many" if rows > number else "missing"
             note = "" if passed else f", {abs(rows - number):,} {side}"
         return run.result(passed=passed, description=counted(rows, "row") + note, metadata=metadata)

@@ -188,7 +188,7 @@ def _event(
         "paimon/committed": dg.MetadataValue.timestamp(
             dt.datetime.fromtimestamp(data.time_millis / 1000, tz=dt.UTC)
         ),
-        "paimon/added_records": data.delta_record_count,
+        "paimon/added_rows": data.delta_record_count,
         **sizes,
     }
     if change.note:

@@ -47,7 +47,7 @@ def test_row_count_counts_merged_rows(paimon: assets.PaimonCatalogResource) -> N
     check = assets.build_row_count_check(some_planes, 2)
     evaluation, metadata = evaluation_of(run([some_planes, check], paimon))
     assert evaluation.passed
-    assert (metadata["paimon/rows"], metadata["paimon/physical_rows"]) == (2, 4)
+    assert (metadata["paimon/rows"], metadata["paimon/stored_rows"]) == (2, 4)
     assert (evaluation.check_name, evaluation.asset_key) == ("row_count", some_planes.key)
 
 

@@ -59,7 +59,7 @@ def test_column_is_added_without_rewriting_files(paimon, table):
     assert (metadata["paimon/rows_behind"], metadata["paimon/rows_written"]) == (6, 6)
     assert metadata["paimon/writes_columns"] == "score"
     assert metadata["dagster/row_count"] == 6
-    assert "paimon/total_records" not in metadata  # which counts rows once for each file
+    assert "paimon/stored_rows" not in metadata  # which counts rows once for each file
     lineage = metadata["dagster/column_lineage"]
     assert [each.column_name for each in lineage.deps_by_column["score"]] == ["amount", "status"]
     assert table.refresh().latest_snapshot().id == 2

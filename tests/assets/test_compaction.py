@@ -95,7 +95,7 @@ def test_compaction_is_one_snapshot_and_materialization(paimon, instance, table)
     done = lines_of(metadata, "paimon/compacted")
     assert (done["read"]["files"], done["written"]["files"]) == (12, 2)
     assert metadata["paimon/total_files"] == 2
-    assert metadata["paimon/added_records"] == 0
+    assert metadata["paimon/added_rows"] == 0
     numbers = [name for name, value in metadata.items() if type(value) in (int, float)]
     assert len(numbers) <= 14
     assert not observations(result)

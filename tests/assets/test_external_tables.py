@@ -120,7 +120,7 @@ def test_new_data_is_reported_once(paimon: PaimonCatalogResource, table: Table) 
     [event] = ticks.events()
     assert event.asset_key == dg.AssetKey(["air", "planes"])
     assert data_snapshot_of(event) == 1
-    assert event.metadata["paimon/total_records"].value == 1
+    assert event.metadata["paimon/stored_rows"].value == 1
     assert event.metadata["dagster/row_count"].value == 1
     assert event.metadata["dagster/size_bytes"].value > 0
     result = ticks.tick()

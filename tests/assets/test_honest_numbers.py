@@ -37,9 +37,9 @@ def test_ingestion_without_new_files_adds_nothing(
         "db.t", SCHEMA, source=assets.FileSource(folder=str(tmp_path / "in"))
     )
     first = asset_tables.metadata_of(materialize(asset, paimon, instance), KEY)
-    assert (first["paimon/added_records"], first["paimon/added_files"]) == (2, 1)
+    assert (first["paimon/added_rows"], first["paimon/added_files"]) == (2, 1)
     again = asset_tables.metadata_of(materialize(asset, paimon, instance), KEY)
-    assert (again["paimon/added_records"], again["paimon/added_files"]) == (0, 0)
+    assert (again["paimon/added_rows"], again["paimon/added_files"]) == (0, 0)
     assert again["paimon/commit_kind"] == "none"
     assert (again["dagster/row_count"], again["paimon/snapshot_id"]) == (2, 1)
 
@@ -47,8 +47,8 @@ def test_ingestion_without_new_files_adds_nothing(
 def test_function_without_rows_adds_nothing(paimon: assets.PaimonCatalogResource) -> None:
     frames = [rows(1), None]
     t = asset_tables.asset_of("db.t", SCHEMA, lambda: frames.pop(0))
-    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_records"] == 1
-    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_records"] == 0
+    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_rows"] == 1
+    assert asset_tables.metadata_of(asset_tables.run(t, paimon), KEY)["paimon/added_rows"] == 0
 
 
 @pytest.mark.filterwarnings("ignore::dagster.BetaWarning")
@@ -89,9 +89,9 @@ def test_segment_asset_shows_rows_of_its_folder(
     shown = asset_tables.metadata_of(materialize(two, paimon, instance), two.key)
     size = (tmp_path / "two" / "b.parquet").stat().st_size
     assert (shown["dagster/row_count"], shown["dagster/size_bytes"]) == (1, size)
-    assert shown["paimon/total_records"] == 3
+    assert shown["paimon/stored_rows"] == 3
     again = asset_tables.metadata_of(materialize(one, paimon, instance), one.key)
-    assert (again["dagster/row_count"], again["paimon/added_records"]) == (2, 0)
+    assert (again["dagster/row_count"], again["paimon/added_rows"]) == (2, 0)
 
 
 def test_inapplicable_numbers_are_hidden(paimon: assets.PaimonCatalogResource) -> None:
@@ -141,7 +141,7 @@ def test_compaction_updates_page_and_requests_no_run(
     assert shown["dagster/size_bytes"] == sum(
         entry.file.file_size for entry in table.state.live_files()
     )
-    assert (shown["paimon/added_records"], shown["paimon/total_files"]) == (0, 1)
+    assert (shown["paimon/added_rows"], shown["paimon/total_files"]) == (0, 1)
     assert event.tags["dagster/data_version"] == versions[-1]
     asked = dg.evaluate_automation_conditions(defs=defs, instance=instance, cursor=cursor)
     assert asked.total_requested == 0

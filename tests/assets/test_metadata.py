@@ -42,14 +42,14 @@ def test_compaction_keeps_data_version(table: Table) -> None:
 
 def test_rows_are_counted_merged(table: Table) -> None:
     shown = snapshot_metadata(table, newest(table))
-    assert (shown["dagster/row_count"], shown["paimon/physical_rows"]) == (3, 4)
+    assert (shown["dagster/row_count"], shown["paimon/stored_rows"]) == (3, 4)
 
 
 def test_older_snapshot_shows_its_own_rows(table: Table) -> None:
     first = table.snapshot(1)
     assert first is not None
     shown = snapshot_metadata(table, first)
-    assert (shown["dagster/row_count"], shown["paimon/physical_rows"]) == (2, 2)
+    assert (shown["dagster/row_count"], shown["paimon/stored_rows"]) == (2, 2)
     assert shown["paimon/added_files"] == shown["paimon/total_files"]
 
 
@@ -57,7 +57,7 @@ def test_large_overlap_shows_no_row_count(table: Table, monkeypatch: pytest.Monk
     monkeypatch.setattr(metadata, "COUNT_LIMIT_ROWS", 1)
     shown = snapshot_metadata(table, newest(table))
     assert "dagster/row_count" not in shown
-    assert shown["paimon/physical_rows"] == 4
+    assert shown["paimon/stored_rows"] == 4
 
 
 def test_columns_show_types_keys_and_nullability() -> None:

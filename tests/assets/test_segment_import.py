@@ -75,7 +75,7 @@ def test_metadata_and_checks_count_rows_of_text_segments(folder, paimon):
     )
     asset = assets.build_segment_asset("shop.texts", SALES, source=source)
     found = asset_tables.metadata_of(asset_tables.run(asset, paimon), asset.key)
-    names = ("dagster/row_count", "paimon/total_records", "paimon/added_records")
+    names = ("dagster/row_count", "paimon/stored_rows", "paimon/added_rows")
     assert [found[name] for name in names] == [10, 10, 10]
     assert (found["paimon/total_files"], found["paimon/added_files"]) == (1, 1)
     run_of_check = CheckRun(
