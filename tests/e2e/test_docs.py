@@ -33,17 +33,6 @@ _BLOCK = re.compile(
 
 _ASSETS = "import dagster as dg\nfrom paimon_assets.assets import *\n"
 BEFORE = {
-    "assets.md": f"""{_ASSETS}
-catalog = PaimonCatalogResource(warehouse="warehouse", executor="embedded")
-sales = dg.asset(key=["shop", "sales"])(lambda: None)
-""",
-    "frames.md": """from paimon_assets import Schema, open_catalog
-import pyarrow as pa
-catalog = open_catalog("warehouse")
-catalog.create_database("shop")
-columns = {"day": "DATE", "shop": "STRING", "amount": "DOUBLE"}
-table = catalog.create_table("shop.sales", Schema.of(columns))
-""",
     "sql.md": """from paimon_assets import Schema, open_catalog
 import pyarrow as pa
 catalog = open_catalog("warehouse")
@@ -51,21 +40,6 @@ catalog.create_database("ods")
 flights = catalog.create_table("ods.flights", Schema.of({"id": "BIGINT"}))
 for number in range(3):
     flights.new_write_builder().write(pa.table({"id": [number]}))
-""",
-    "how-to/enrich-a-table.md": """from paimon_assets import Schema, open_catalog
-import pyarrow as pa
-tracked = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
-columns = {"id": "BIGINT", "amount": "DOUBLE", "status": "STRING", "score": "DOUBLE"}
-catalog = open_catalog("before")
-catalog.create_database("shop")
-table = catalog.create_table("shop.orders", Schema.of(columns, options=tracked))
-rows = pa.table({"id": [7], "amount": [1.5], "status": ["new"], "score": [0.5]})
-table.append(rows)
-compute = lambda rows: rows.rename_columns(["score"])
-""",
-    "iceberg/iceberg-readers.md": """from paimon_assets import Schema, open_catalog
-catalog = open_catalog("warehouse")
-catalog.create_database("db")
 """,
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
