@@ -79,7 +79,11 @@ def _table(draw, names):
         columns[name] = pa.array(
             [None if draw.random() < nulls else draw.choice(pool) for _ in range(7)], kind
         )
-    return pa.table(columns)
+    fields = [
+        pa.field(name, each.type, nullable=bool(each.null_count) or draw.random() < 0.5)
+        for name, each in columns.items()
+    ]
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _edit(statistics, edit, name, rows=0):
@@ -133,7 +137,11 @@ def _arrow_parquet(draw, table):
         for name, groups in footers.parquet_statistics(footer).items():
             edit = draw.choice(_EDITS)
             for group, statistics in zip(footer[4][1][1], groups, strict=True):
-                _edit(statistics, edit, name, group[3][1] // 2)
+                rows = group[3][1] // 2
+                _edit(statistics, edit, name, rows)
+                if not table.schema.field(name).nullable and draw.random() < 0.5:
+                    statistics.clear()
+                    statistics[3] = (6, 2 * rows)  # as fastparquet has it
 
     data = sink.getvalue()
     return footers.change_parquet_footer(data, change) if is_edited else data

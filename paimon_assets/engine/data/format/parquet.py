@@ -382,11 +382,13 @@ class ParquetReader(base.FormatReader):
                 bounds = {}
                 for name, chunk in zip(leaves, chunks, strict=True):
                     # As stored, not as written: Parquet stores seconds as milliseconds.
-                    kind = stored.field(name).type
-                    bounds[name] = _bounds_of(chunk, kind, rows, has_order=has_order[name])
+                    column = stored.field(name)
+                    bounds[name] = _bounds_of(chunk, column, rows, has_order=has_order[name])
                     if self._julian is not None:
                         is_int96 = name in self._int96
-                        bounds[name] = self._julian.bounds(bounds[name], kind, is_int96=is_int96)
+                        bounds[name] = self._julian.bounds(
+                            bounds[name], column.type, is_int96=is_int96
+                        )
                 yield defaultdict(lambda: UNKNOWN, bounds)
 
     def vague_timestamps(self) -> frozenset[str]:
@@ -647,12 +649,13 @@ def _column_chunks(
         yield chunks
 
 
-def _bounds_of(chunk: Any, data_type: pa.DataType, row_count: int, *, has_order: bool) -> Bounds:
+def _bounds_of(chunk: Any, column: Any, row_count: int, *, has_order: bool) -> Bounds:
     statistics = chunk.statistics
     if statistics is None:
         return UNKNOWN
     nulls = statistics.null_count if statistics.has_null_count else None
-    if nulls is not None and not 0 <= nulls <= row_count:
+    data_type, most_nulls = column.type, row_count if column.nullable else 0
+    if nulls is not None and not 0 <= nulls <= most_nulls:
         nulls = None
     if nulls == row_count and statistics.has_min_max:  # of which value?
         return Bounds(row_count=row_count)
