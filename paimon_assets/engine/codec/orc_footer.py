@@ -33,6 +33,8 @@ _JULIAN = 1
 _WRITER_OF_JAVA = 0
 """The writer that used the Julian calendar before files had a field for it; all use ours now."""
 _VALUES, _TIMES, _HAS_NULL = 1, 9, 10
+_BOUNDED = (2, 3, 4, 6, 7, _TIMES)
+"""Statistics with bounds: of integers, doubles, texts, decimals, dates and timestamps."""
 DAMAGE = (
     LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError,
     FormatError, *CODEC_ERRORS, pa.ArrowException, OSError,
@@ -178,6 +180,9 @@ def _column(statistics: Message, rows: int, *, with_bounds: bool) -> OrcColumnSt
     count = statistics.get(_VALUES, [None])[0]
     if count is None or count > rows or (count < rows and statistics.get(_HAS_NULL) != [1]):
         return OrcColumnStats(value_count=None)
+    bounded = (_message(statistics[number][0]) for number in _BOUNDED if number in statistics)
+    if count == 0 and any(1 in kind or 2 in kind for kind in bounded):  # of which value?
+        return OrcColumnStats(value_count=None)
     if not with_bounds:
         return OrcColumnStats(value_count=count)
     low: Any = None
@@ -193,12 +198,13 @@ def _column(statistics: Message, rows: int, *, with_bounds: bool) -> OrcColumnSt
             kind = _message(statistics[number][0])
             if 1 in kind and 2 in kind:
                 low, high = convert(kind[1][0]), convert(kind[2][0])
-                low, high = (None, None) if _is_reversed(low, high) else (low, high)
+                low, high = (None, None) if _is_wrong(low, high) else (low, high)
     return OrcColumnStats(value_count=count, minimum=low, maximum=high)
 
 
-def _is_reversed(low: Any, high: Any) -> bool:
-    return low is not None and high is not None and low > high
+def _is_wrong(low: Any, high: Any) -> bool:
+    """Whether bounds are reversed, or an empty text is the highest: some writers know none."""
+    return low is not None and high is not None and (low > high or high == "")
 
 
 def unzigzag(value: int) -> int:
