@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     )
     from paimon_assets.assets.external_tables import (
         build_external_table_specs as build_external_table_specs,
-        build_external_view_specs as build_external_view_specs,
         build_observable_tables as build_observable_tables,
         describe_tables as describe_tables,
-        describe_views as describe_views,
     )
     from paimon_assets.assets.snapshot_sensor import (
         build_new_snapshots_sensor as build_new_snapshots_sensor,
@@ -77,7 +75,6 @@ if TYPE_CHECKING:
         MaintenanceConfig as MaintenanceConfig,
         build_maintenance_job as build_maintenance_job,
     )
-    from paimon_assets.assets.jobs.operation import build_operation_job as build_operation_job
     from paimon_assets.assets.jobs.schema_evolution import (
         SchemaEvolutionConfig as SchemaEvolutionConfig,
         build_schema_evolution_job as build_schema_evolution_job,
@@ -116,7 +113,6 @@ if TYPE_CHECKING:
         paimon_input as paimon_input,
         paimon_output as paimon_output,
     )
-    from paimon_assets.assets.tables.lineage import columns_of_sql as columns_of_sql
     from paimon_assets.assets.tables.table_asset import paimon_asset as paimon_asset
     from paimon_assets.assets.tables.table_write import (
         WriteConfig as WriteConfig,
@@ -138,8 +134,8 @@ __all__, __getattr__, __dir__ = lazy_door(
     __name__,
     {
         "assets.check_run": "CheckOptions",
-        "assets.external_tables": "build_external_table_specs build_external_view_specs "
-        "build_observable_tables describe_tables describe_views",
+        "assets.external_tables": "build_external_table_specs build_observable_tables "
+        "describe_tables",
         "assets.files.ingestion": "build_file_ingestion_asset build_new_files_sensor",
         "assets.files.segment_import": "SegmentImportConfig build_new_segments_sensor "
         "build_segment_asset build_segment_import_job",
@@ -147,7 +143,6 @@ __all__, __getattr__, __dir__ = lazy_door(
         "assets.jobs.compaction": "CompactionConfig build_compaction_job",
         "assets.jobs.compaction_backlog": "build_file_debt_sensor",
         "assets.jobs.maintenance": "MaintenanceConfig build_maintenance_job",
-        "assets.jobs.operation": "build_operation_job",
         "assets.jobs.schema_evolution": "SchemaEvolutionConfig build_schema_evolution_job",
         "assets.jobs.table_health": "build_table_health_asset",
         "assets.metadata": "data_version_of",
@@ -166,7 +161,6 @@ __all__, __getattr__, __dir__ = lazy_door(
         "assets.tables.column_asset": "ColumnConfig build_rows_behind_check column_asset",
         "assets.tables.io_manager": "PaimonIOManager as_table_assets",
         "assets.tables.io_metadata": "paimon_input paimon_output",
-        "assets.tables.lineage": "columns_of_sql",
         "assets.tables.table_asset": "paimon_asset",
         "assets.tables.table_write": "WriteConfig WriteMode WriteModeChoice",
         "assets.translator": "PaimonTranslator asset_key_of pool_of refuse_shared_tables",

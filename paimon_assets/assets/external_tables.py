@@ -20,14 +20,11 @@ from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures
 from paimon_assets.assets.metadata import COLUMN_SCHEMA, Metadata, column_schema, state_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
-from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
-from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.sql.statements import CATALOG_NAME
-from paimon_assets.engine.table.sql.table_uses import find_tables
-from paimon_assets.engine.table.views import View
 
 _VERSION = 1
 
@@ -82,12 +79,12 @@ def describe_tables(
     """
     return [
         ExternalTable(identifier=identifier, path=table.path, schema=table.schema)
-        for identifier in _matching(catalog, catalog.list_tables, include, exclude)
+        for identifier in names_matching(catalog, catalog.list_tables, include, exclude)
         for table in [catalog.get_table(identifier)]
     ]
 
 
-def _matching(
+def names_matching(
     catalog: TableCatalog,
     names_in: Callable[[str], Sequence[str]],
     include: Sequence[str],
@@ -142,7 +139,7 @@ def build_external_table_specs(
 ) -> list[dg.AssetSpec]:
     """Return the assets of tables that no asset here materializes; reads nothing."""
     return [
-        _spec(
+        spec_of(
             table.identifier,
             table.schema,
             table.schema.comment,
@@ -153,7 +150,7 @@ def build_external_table_specs(
     ]
 
 
-def _spec(
+def spec_of(
     identifier: Identifier,
     schema: TableSchema | Schema,
     comment: str | None,
@@ -208,69 +205,3 @@ def build_observable_tables(
         decorate = dg.multi_observable_source_asset(name=name, specs=specs, can_subset=True)
         assets: dg.AssetsDefinition = decorate(observe)
     return assets
-
-
-_DIALECT = "spark"
-
-
-class ExternalView(Value):
-    """A view as it was when it was described."""
-
-    identifier: Identifier
-    view: View
-
-
-def describe_views(
-    catalog: TableCatalog, include: Sequence[str] = ("*",), exclude: Sequence[str] = ()
-) -> list[ExternalView]:
-    """Return the views of a catalog whose names match, sorted; patterns as for tables.
-
-    Raises:
-        NotFoundError: A view was dropped meanwhile.
-        UnsupportedFeatureError: The catalog keeps no views.
-    """
-    return [
-        ExternalView(identifier=identifier, view=catalog.views.get(str(identifier)))
-        for identifier in _matching(catalog, catalog.views.list, include, exclude)
-    ]
-
-
-def build_external_view_specs(
-    views: Sequence[ExternalView], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
-) -> list[dg.AssetSpec]:
-    """Return a virtual asset for each view; upstream are the tables and views of its query.
-
-    An input of such an asset runs the query on Spark; elsewhere it is refused by name.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", dg.PreviewWarning)  # Dagster 1.13 previews virtual assets
-        return [
-            _spec(
-                each.identifier,
-                Schema(fields=each.view.fields),
-                each.view.comment,
-                {"paimon/query": dg.MetadataValue.text(each.view.query_for(_DIALECT))},
-                translator,
-                kinds={naming.STORAGE_KIND, "view"},
-                deps=[translator.get_asset_key(name) for name in _upstream(each)],
-                is_virtual=True,
-            )
-            for each in views
-        ]
-
-
-def _upstream(each: ExternalView) -> list[Identifier]:
-    """Return the tables and views a query names; none, if it is no SQL that is understood."""
-    try:
-        uses = find_tables(each.view.query_for(_DIALECT)).uses
-    except InvalidInputError:
-        return []
-    upstream: dict[Identifier, None] = {}
-    for use in uses:
-        name = use.name[1:] if len(use.name) > 2 and use.name[0] == CATALOG_NAME else use.name
-        if len(name) <= 2 and use.arguments is None and "/" not in name[-1]:
-            full = Identifier(name[0] if len(name) > 1 else each.identifier.database, name[-1])
-            parts = TableName.parse(full)
-            if not parts.is_global:
-                upstream[parts.table] = None
-    return list(upstream)

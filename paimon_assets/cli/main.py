@@ -16,7 +16,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.add_ons import ERASE_COMMAND, REVIEW_COMMANDS
+from paimon_assets.engine.add_ons import ERASE_COMMAND, REVIEW_COMMANDS, SQL_COMMAND
 from paimon_assets.engine.spec.words import did_you_mean
 
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
@@ -206,7 +206,7 @@ COMMANDS = {
         "read": ("queries", "Read TARGET, or a system table such as TARGET$files."),
         "follow": ("rows", "Print the rows that come to TARGET, as one JSON object a line."),
         "sql": (
-            "queries",
+            SQL_COMMAND,
             "Run STATEMENT: queries by duckdb, the rest by the engine, or by Spark.",
         ),
         "copy": ("rows", "Copy SOURCE to the new table TARGET: columns, options and rows."),

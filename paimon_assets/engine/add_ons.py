@@ -28,6 +28,7 @@ SERVER = "paimon_assets.server.serve"
 """The module that the command `serve` loads."""
 ERASE_COMMAND = "paimon_assets.erasure.command"
 REVIEW_COMMANDS = "paimon_assets.review.command"
+SQL_COMMAND = "paimon_assets.sql.command"
 OPERATIONS = ("paimon_assets.erasure.operations", "paimon_assets.review.operations")
 """Modules of operations beside `engine.table.operations`, with a mapping `SHOWN`."""
 TASKS = {
@@ -40,3 +41,8 @@ TASKS = {
 def add_ons_of(options: Mapping[str, str]) -> tuple[AddOn, ...]:
     """Return the add-ons that the options of a table name."""
     return tuple(each for each in ADD_ONS if each.option in options)
+
+
+def load_sql(module: str) -> Any:
+    """Import a module of the add-on for SQL: `parse`, `run`, `query` or `view_input`."""
+    return import_module(f"paimon_assets.sql.{module}")

@@ -3,9 +3,9 @@
 from typing import Any
 
 from paimon_assets.engine.table.operations import JobReport
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_where
-from paimon_assets.engine.table.sql.statements import answer
-from paimon_assets.engine.table.sql_words import SparkSql
+from paimon_assets.engine.table.system.metadata import answer
 from paimon_assets.engine.table.table import Table
 from paimon_assets.erasure import run
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from paimon_assets.engine.spec.paths import branch_name
 from paimon_assets.engine.table.operations import CatalogTables, JobReport
-from paimon_assets.engine.table.sql.statements import answer, texts
+from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
 from paimon_assets.review import comparison, promotion
 from paimon_assets.review.comparison import LATEST, TableDiff

@@ -19,7 +19,6 @@ Concept → modules:
     tables ⇄ DataFrames, merges, streams               dataframes/
     spark.read.format("paimon_assets")                 data_source, table_location
     shortcuts around Spark that pay                    shortcuts/
-    SQL over the tables of a catalog                   sql/
 """
 
 from typing import TYPE_CHECKING
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
         SparkSettings as SparkSettings,
         get_session as get_session,
     )
-    from paimon_assets.spark.sql.spark_sql import load_magic as load_magic
-    from paimon_assets.spark.sql.spark_sql import (
-        register_views as register_views,
-        spark_sql as spark_sql,
-    )
 
 __all__, __getattr__, __dir__ = lazy_door(
     __name__,
@@ -54,6 +48,5 @@ __all__, __getattr__, __dir__ = lazy_door(
         "spark.dataframes.tables": "streaming_sink system_to_spark to_spark write_dataframe",
         "spark.executor": "SparkExecutor",
         "spark.session": "SparkSettings get_session",
-        "spark.sql.spark_sql": "load_magic register_views spark_sql",
     },
 )

@@ -33,7 +33,7 @@ _BLOCK = re.compile(
 
 _ASSETS = "import dagster as dg\nfrom paimon_assets.assets import *\n"
 BEFORE = {
-    "sql.md": """from paimon_assets import Schema, open_catalog
+    "sql/sql.md": """from paimon_assets import Schema, open_catalog
 import pyarrow as pa
 catalog = open_catalog("warehouse")
 catalog.create_database("ods")
@@ -44,7 +44,7 @@ for number in range(3):
     "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
 }
 FORKING_DAGSTER = ROOT / "tests" / "testkit" / "forking_dagster"
-_ON_SPARK = {"sql.md"}
+_ON_SPARK = {"sql/sql.md"}
 """Pages that take a session for granted, called `spark`."""
 _SERVER = "https://catalog.example"
 """In a page: a server, which is ours."""

@@ -1,11 +1,11 @@
-"""The table of procedures in `docs/sql.md`, made from the operations by `make options`."""
+"""The table of procedures in `docs/sql/sql.md`, made from the operations by `make options`."""
 
 import re
 from pathlib import Path
 
-from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of
+from paimon_assets.sql.procedures import PROCEDURES, parameters_of
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "sql/sql.md"
 COMMAND = "make options"
 _HEAD = "| procedure | parameters, `[…]` may be left out | |\n|---|---|---|\n"
 

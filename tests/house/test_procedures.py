@@ -1,11 +1,11 @@
-"""Procedures are made of operations: the types of parameters are parsed, docs/sql.md lists them."""
+"""Procedures are made of operations: parameters by type, listed in docs/sql/sql.md."""
 
 import inspect
 
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of, parse_value
+from paimon_assets.sql.procedures import PROCEDURES, parameters_of, parse_value
 from tests.house.procedures_table import COMMAND, PAGE, table
 
 TEXTS = ("1", "1 d", "full", "keep", "a=b")
@@ -14,7 +14,7 @@ TEXTS = ("1", "1 d", "full", "keep", "a=b")
 
 def test_page_lists_procedures() -> None:
     written = PAGE.read_text(encoding="utf-8")
-    assert table() in written, f"docs/sql.md is not what the operations say; run: {COMMAND}"
+    assert table() in written, f"docs/sql/sql.md is not what the operations say; run: {COMMAND}"
 
 
 @pytest.mark.parametrize("name", PROCEDURES)

@@ -23,13 +23,9 @@ _STORAGE = "dagster_openlineage.storage"
 
 def emit(home: Path, warehouse: str) -> None:
     """Materialize a table and one made of it, where the emitter listens to Dagster's events."""
-    from paimon_assets.assets import (
-        PaimonCatalogResource,
-        PaimonTranslator,
-        columns_of_sql,
-        paimon_asset,
-    )
+    from paimon_assets.assets import PaimonCatalogResource, PaimonTranslator, paimon_asset
     from paimon_assets.engine.spec.schema.schema import Schema
+    from paimon_assets.sql import columns_of_sql
 
     class LineageNames(PaimonTranslator):
         def get_asset_key(self, table: object) -> dg.AssetKey:

@@ -37,7 +37,7 @@ INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
 condition = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.condition")
 plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
 native_scans = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.scans")
-sql = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+sql = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
 

@@ -11,7 +11,7 @@ from tests.testkit.rows import plain_rows
 from tests.testkit.tables import arrow, compact, new_table, read, write
 
 native_scans = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.scans")
-sql = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+sql = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 
 COLUMNS = {"id": "BIGINT", "part": "STRING", "value": "INT"}

@@ -164,7 +164,7 @@ def test_equal_keys_keep_same_row(spark, new_catalog, tmp_path, pieces):
 
 
 def test_inserts_from_files_and_from_tables_are_plain_scans(spark, new_catalog, folder, caplog):
-    spark_sql = pytest.importorskip("paimon_assets.spark.sql.spark_sql").spark_sql
+    spark_sql = pytest.importorskip("paimon_assets.sql.spark.spark_sql").spark_sql
     one, two = (new_catalog.create_table(f"db.{n}", Schema.of(COLUMNS)) for n in ("one", "two"))
     named = ", ".join(COLUMNS)
     with caplog.at_level(logging.DEBUG, logger=plain_scan_module.__name__):

@@ -25,7 +25,7 @@ from paimon_assets.spark.failure import error_inside
 from paimon_assets.spark.job_names import named_jobs
 from paimon_assets.spark.session import SparkSettings, get_session, stop_session
 from paimon_assets.spark.shortcuts.driver_read import READ_HERE
-from paimon_assets.spark.sql.spark_sql import spark_sql
+from paimon_assets.sql.spark.spark_sql import spark_sql
 
 KEYED = Schema.of(
     {"id": "BIGINT", "n": "BIGINT NOT NULL"}, primary_keys=["id"], options={"bucket": "2"}

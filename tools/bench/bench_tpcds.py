@@ -42,7 +42,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import stop_session
-from paimon_assets.spark.sql.spark_sql import spark_sql
+from paimon_assets.sql.spark.spark_sql import spark_sql
 from tools.bench.bench_connector import CONNECTOR, cpu_seconds, session_with
 
 KEYS = {

@@ -25,6 +25,7 @@ from paimon_assets.assets.metadata import (
     table_metadata,
 )
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
+from paimon_assets.engine.add_ons import load_sql
 from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
@@ -34,8 +35,6 @@ from paimon_assets.engine.table.schema_changes import (
     change_made_since,
     refuse_losses,
 )
-from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.statements import AlterTable
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
 
@@ -122,11 +121,7 @@ def _changes_of(listed: Sequence[Any]) -> list[sc.SchemaChange]:
         if not isinstance(each, str):
             changes += changes_from_json([each])
             continue
-        statement = parse_sql(f"ALTER TABLE db.t {each}")
-        if not isinstance(statement, AlterTable):
-            message = f"'{each}' is not a change of a schema, such as 'ADD COLUMN note STRING'."
-            raise InvalidInputError(message, kind="schema-change")
-        changes += statement.changes
+        changes += load_sql("parse").parse_changes(each)
     return changes
 
 

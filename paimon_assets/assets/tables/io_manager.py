@@ -37,6 +37,7 @@ from paimon_assets.assets.tables.declared_table import (
     schema_policy,
 )
 from paimon_assets.engine import errors
+from paimon_assets.engine.add_ons import load_sql
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -139,7 +140,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
             except errors.UnsupportedFeatureError as error:
                 if error.kind != "view":
                     raise
-                return io_metadata.view_rows(self.paimon, identifier, kind, own, error)
+                return load_sql("view_input").view_rows(self.paimon, identifier, kind, own, error)
             if io_metadata.BRANCH in own:
                 table = table.at_branch(own[io_metadata.BRANCH])
             read = io_metadata.described_read(table.new_read_builder(), own)

@@ -3,7 +3,7 @@
 `paimon_output` and `paimon_input` return them. They are plain values: they can be written by hand,
 show in the UI, and load without a catalog.
 
-Inputs other than whole tables: views, whose query runs on Spark, and columns inside columns.
+Inputs of columns inside columns.
 """
 
 import datetime as dt
@@ -17,20 +17,18 @@ import pyarrow.compute as pc
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.metadata import Metadata, declared_columns
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, PartitionColumns
-from paimon_assets.assets.resource import PaimonCatalogResource, executor_kind
+from paimon_assets.assets.resource import executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
 from paimon_assets.assets.tables.table_write import WriteMode, refuse_upsert_without_key, write_mode
 from paimon_assets.assets.translator import RESOURCE_KEY, TABLE_NAME, identifier_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.executors import SPARK_FROM_BYTES, spark_module
+from paimon_assets.engine.errors import InvalidInputError, NotFoundError
 from paimon_assets.engine.spec.evolution.option_rules import key_hints
-from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.data_types import DataField, RowType
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.frames.frames import Frame, FrameKind, from_batches, spark_name
+from paimon_assets.engine.table.frames.frames import spark_name
 from paimon_assets.engine.table.read.plan import as_predicate
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
@@ -43,7 +41,7 @@ WHERE = "paimon/where"
 BRANCH = "paimon/branch"
 CONSUMER = "paimon/consumer"
 
-_PREFIX = "paimon/"
+PREFIX = "paimon/"
 _TIME_TRAVEL = ("snapshot", "tag", "timestamp", "watermark", "between", "consumer")
 _ENDS = 2
 _LISTS = ("columns", "between")
@@ -101,7 +99,7 @@ class InputOptions(TypedDict, total=False):
     """The executor that reads, but for Spark frames; by default this process."""
 
 
-INPUT_KEYS = frozenset(_PREFIX + name for name in InputOptions.__annotations__ if name != "table")
+INPUT_KEYS = frozenset(PREFIX + name for name in InputOptions.__annotations__ if name != "table")
 
 
 def paimon_output(**options: Unpack[OutputOptions]) -> Metadata:
@@ -157,11 +155,11 @@ def paimon_input(**options: Unpack[InputOptions]) -> Metadata:
             metadata[TABLE_NAME] = str(identifier_of(options["table"]))
         elif name == "watermark" and isinstance(value, dt.datetime):
             time = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-            metadata[_PREFIX + name] = int(time.timestamp() * 1000)
+            metadata[PREFIX + name] = int(time.timestamp() * 1000)
         elif isinstance(value, dt.datetime):
-            metadata[_PREFIX + name] = value.isoformat()
+            metadata[PREFIX + name] = value.isoformat()
         else:
-            metadata[_PREFIX + name] = list(value) if name in _LISTS else value  # type: ignore[call-overload]  # because a TypedDict forgets
+            metadata[PREFIX + name] = list(value) if name in _LISTS else value  # type: ignore[call-overload]  # because a TypedDict forgets
     return metadata
 
 
@@ -211,7 +209,7 @@ def check_keys(metadata: Mapping[str, Any], known: frozenset[str], owner: str) -
             " the table names it: paimon_output(table='database.table'), or a key of two parts."
         )
         raise InvalidInputError(message, kind="metadata-key", option="schema")
-    ours = [key for key in metadata if key.startswith(_PREFIX)]
+    ours = [key for key in metadata if key.startswith(PREFIX)]
     refuse_unknown(ours, known, f"The metadata of {owner}", kind="metadata-key")
 
 
@@ -243,54 +241,9 @@ _READS: Mapping[str, Callable[[ReadBuilder, Any], ReadBuilder]] = {
 def described_read(read: ReadBuilder, metadata: Mapping[str, Any]) -> ReadBuilder:
     """Return the read that metadata of an input describes, of all columns."""
     for name, change in _READS.items():
-        if _PREFIX + name in metadata:
-            read = change(read, metadata[_PREFIX + name])
+        if PREFIX + name in metadata:
+            read = change(read, metadata[PREFIX + name])
     return read
-
-
-_TAKEN = frozenset({COLUMNS, WHERE, EXECUTOR})
-
-
-def view_rows(
-    paimon: PaimonCatalogResource,
-    view: Identifier,
-    kind: FrameKind,
-    metadata: Mapping[str, Any],
-    refused: UnsupportedFeatureError,
-) -> Frame:
-    """Return the rows of a view as a frame of some kind.
-
-    All kinds but a Spark DataFrame hold them in memory. `refused` is raised where inputs do not
-    run on Spark.
-    """
-    other = sorted({key for key in metadata if key.startswith(_PREFIX)} - _TAKEN)
-    if other:
-        message = (
-            f"'{view}' is a view, which takes no '{other[0].removeprefix(_PREFIX)}': say columns"
-            " and where, or read the tables of its query."
-        )
-        raise InvalidInputError(message, kind="view-input", view=str(view))
-    # How large a view is, is not known; only Spark runs its query.
-    works_on = paimon.executor_for(SPARK_FROM_BYTES, metadata.get(EXECUTOR))
-    if kind is not FrameKind.SPARK and works_on != "spark":
-        raise refused
-    names = metadata.get(COLUMNS)
-    columns = "*" if names is None else ", ".join(f"`{name}`" for name in names)
-    where = f" WHERE {metadata[WHERE]}" if WHERE in metadata else ""
-    text = f"SELECT {columns} FROM `{view.database}`.`{view.table}`{where}"  # noqa: S608 - names are quoted
-    module = spark_module("paimon_assets.spark.sql.spark_sql")
-    types = spark_module("paimon_assets.spark.types")
-    executor: Any = paimon.new_executor("spark")
-    frame = module.spark_sql(executor.session, paimon.catalog(), text)
-    if kind is FrameKind.SPARK:
-        return frame
-
-    def read(names: Sequence[str] | None, _: Predicate | None) -> pa.RecordBatchReader:
-        columns_frame = frame if names is None else frame.select(*(f"`{name}`" for name in names))
-        table: pa.Table = columns_frame.toArrow()
-        return table.to_reader()
-
-    return from_batches(kind, read, types.spark_arrow_schema(frame.schema))
 
 
 class NestedColumns(Value):

@@ -10,6 +10,5 @@ Concept → modules:
     compaction, maintenance                upkeep/
     system tables                          system/
     operations under Paimon's names        operations
-    SQL statements                         sql/, sql_words
     views                                  views
 """

@@ -21,6 +21,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.add_ons import load_sql
 from paimon_assets.engine.control.catalog.catalog import (
     SYSTEM_DATABASE,
     Catalog,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.contract.executor import CountingExecutor
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
     from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
-    from paimon_assets.engine.table.sql.query import Source, SqlQuery
+    from paimon_assets.engine.table.frames.frames import FrameResults
     from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
     from paimon_assets.engine.table.system.table_health import HealthLimits
     from paimon_assets.engine.table.views import Views
@@ -431,7 +432,7 @@ class TableCatalog:
     ) -> pa.Table:
         """Run a statement that needs no query engine: DDL, DELETE, UPDATE, CALL, SHOW, segments.
 
-        Queries, INSERT and MERGE run on Spark (`spark.sql`); `docs/sql.md` has the list.
+        Queries, INSERT and MERGE run on Spark (`spark.sql`); `docs/sql/sql.md` has the list.
 
         Args:
             statement: As Paimon's Spark SQL spells it, and CarbonData those on segments.
@@ -447,18 +448,14 @@ class TableCatalog:
             UnsupportedFeatureError: A statement that is not taken, or not here; names the way out.
             PaimonError: As the method that the statement calls.
         """
-        from paimon_assets.engine.embedded import EmbeddedExecutor
-        from paimon_assets.engine.table.sql.parse import parse_sql
-        from paimon_assets.engine.table.sql.run import Runner
-        from paimon_assets.engine.table.sql.statements import Names
-
-        names = Names(database=database)
-        parsed, executor = parse_sql(statement, names), executor or EmbeddedExecutor()
-        return Runner(catalog=self, names=names, executor=executor, roots=roots).run(parsed)
+        shown: pa.Table = load_sql("run").execute(
+            self, statement, executor, database=database, roots=roots
+        )
+        return shown
 
     def sql(
         self, query: str, *, database: str | None = None, external_access: bool = True
-    ) -> SqlQuery:
+    ) -> FrameResults:
         """Return a query over tables of the catalog, which duckdb runs when it is read.
 
         `to_arrow`, `to_pandas`, `to_polars`, `to_reader` and `to_batches` read it. Columns and
@@ -475,16 +472,10 @@ class TableCatalog:
         Raises:
             PaimonError: When it is read, as `SqlQuery.to_reader`.
         """
-        from paimon_assets.engine.table.sql.query import SqlQuery
-
-        def read_of(name: str, options: Mapping[str, str]) -> Source:
-            if TableName.parse(_identifier(name)).is_system_table:
-                return self.get_system_table(name, options=options or None)
-            return self.get_table(name).new_read_builder().with_options(options)
-
-        return SqlQuery(
-            text=query, open_table=read_of, database=database, external_access=external_access
+        run: FrameResults = load_sql("query").new_query(
+            self, query, database=database, external_access=external_access
         )
+        return run
 
     def drop_table(
         self,

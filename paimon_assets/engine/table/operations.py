@@ -30,8 +30,8 @@ from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import utc_text
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_where
-from paimon_assets.engine.table.sql_words import SparkSql
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
 from paimon_assets.engine.table.upkeep.many_tables import TableNames

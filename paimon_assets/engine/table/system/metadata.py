@@ -6,7 +6,7 @@ Source: `org.apache.paimon.table.system.SnapshotsTable`, `SchemasTable`, `Option
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
@@ -29,6 +29,18 @@ Rows = Iterator[dict[str, Any]]
 def columns(text: str) -> pa.Schema:
     """Return columns that are written as in CREATE TABLE, by their Arrow types."""
     return to_arrow_schema(cast("RowType", parse_type(f"ROW<{text}>")).fields)
+
+
+def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
+    """Return rows as a small table; its columns are written as in CREATE TABLE."""
+    schema = columns(names)
+    dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(dicts, schema=schema)
+
+
+def texts(name: str, values: Iterable[str]) -> pa.Table:
+    """Return one column of texts."""
+    return answer(f"{name} STRING", [[value] for value in values])
 
 
 SNAPSHOTS = columns(

@@ -6,7 +6,7 @@
 duckdb is an extra. It reads batch by batch, and so does whoever reads the result.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,14 +14,16 @@ import pyarrow as pa
 from msgspec import Struct, field
 
 from paimon_assets.engine.contract.executor import Executor
+from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options.all_options import SCAN_TIMESTAMP, SCAN_VERSION
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.frames.frames import FrameResults, library
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.sql.table_uses import Query, TableUse, find_tables
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
+from paimon_assets.sql.table_uses import Query, TableUse, find_tables
 
 Source = ReadBuilder | SystemTable | GlobalSystemTable | pa.Table
 OpenTable = Callable[[str, dict[str, str]], Source]
@@ -164,3 +166,18 @@ def _time_travel(use: TableUse) -> dict[str, str]:
         message = f"'{use.timestamp}' is no time; write TIMESTAMP AS OF '2024-01-31 12:00:00'."
         raise InvalidInputError(message, kind="query")
     return {SCAN_TIMESTAMP.key: text[1:-1]}
+
+
+def new_query(
+    catalog: TableCatalog, text: str, *, database: str | None, external_access: bool
+) -> SqlQuery:
+    """Return a query over tables of a catalog; see `TableCatalog.sql`."""
+
+    def read_of(name: str, options: Mapping[str, str]) -> Source:
+        if TableName.parse(Identifier.parse(name)).is_system_table:
+            return catalog.get_system_table(name, options=options or None)
+        return catalog.get_table(name).new_read_builder().with_options(options)
+
+    return SqlQuery(
+        text=text, open_table=read_of, database=database, external_access=external_access
+    )

@@ -5,7 +5,7 @@ import pytest
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from tests.testkit.tables import table_schema
 
-changes = pytest.importorskip("paimon_assets.spark.sql.changes")
+changes = pytest.importorskip("paimon_assets.sql.spark.changes")
 COLUMNS = {"id": "INT", "s": "ROW<a INT, b ROW<c INT, d INT>>", "v": "INT"}
 PLAIN = table_schema(COLUMNS)
 KEYED = table_schema(COLUMNS, primary_keys=["id"])

@@ -3,8 +3,8 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.statements import Names, loss_of
+from paimon_assets.sql.parse import parse_sql
+from paimon_assets.sql.statements import Names, loss_of
 from tests.testkit import tables
 
 CREATE = (

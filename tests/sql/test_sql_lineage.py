@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import PaimonCatalogResource, columns_of_sql
+from paimon_assets.assets import PaimonCatalogResource
+from paimon_assets.sql import columns_of_sql
 from tests.testkit.asset_tables import asset_of, metadata_of, run
 
 TABLES = {

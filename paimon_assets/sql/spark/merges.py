@@ -22,15 +22,15 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.sql.statements import Acts, Meets, Merge, When, outcome
-from paimon_assets.engine.table.sql.table_uses import equal_columns
 from paimon_assets.engine.table.write.row_change import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
-from paimon_assets.spark.sql import changes
-from paimon_assets.spark.sql.assignment_casts import cast_for_storage
-from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.types import quote, to_spark_type
+from paimon_assets.sql.spark import changes
+from paimon_assets.sql.spark.assignment_casts import cast_for_storage
+from paimon_assets.sql.spark.frames import Frames
+from paimon_assets.sql.statements import Acts, Meets, Merge, When, outcome
+from paimon_assets.sql.table_uses import equal_columns
 
 _SOURCE = "__paimon_source"
 _DELETES, _INSERTS = "__deletes", "__inserts"

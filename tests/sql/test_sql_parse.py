@@ -10,11 +10,11 @@ from hypothesis import strategies as st_
 from paimon_assets import Identifier, InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from paimon_assets.engine.table.sql import segment_sql
-from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.table_uses import find_tables
-from paimon_assets.engine.table.sql_words import split_statements, words_of
+from paimon_assets.sql import segment_sql
+from paimon_assets.sql import statements as st
+from paimon_assets.sql.parse import parse_sql
+from paimon_assets.sql.table_uses import find_tables
+from paimon_assets.sql.words import split_statements, words_of
 from tests.testkit.errors import refused
 
 T = Identifier("db", "t")

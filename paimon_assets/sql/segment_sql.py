@@ -16,7 +16,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.segments.segment import OWN_OPTIONS
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
-from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.sql.words import Words
 
 
 class AddSegment(Value):

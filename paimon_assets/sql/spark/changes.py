@@ -25,17 +25,17 @@ from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValu
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, RowType
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.sql.run import Runner, plain_change
-from paimon_assets.engine.table.sql.statements import Delete, Update, outcome
-from paimon_assets.engine.table.sql.table_uses import names_in
-from paimon_assets.engine.table.sql_words import without_qualifiers, words_of
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, WhenMatched, unchanged_since
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.sql.assignment_casts import cast_for_storage, column_named
-from paimon_assets.spark.sql.frames import Frames
 from paimon_assets.spark.types import quote
+from paimon_assets.sql.run import Runner, plain_change
+from paimon_assets.sql.spark.assignment_casts import cast_for_storage, column_named
+from paimon_assets.sql.spark.frames import Frames
+from paimon_assets.sql.statements import Delete, Update, outcome
+from paimon_assets.sql.table_uses import names_in
+from paimon_assets.sql.words import without_qualifiers, words_of
 
 TARGET = "__paimon_target"
 _MOST_TRIES = 5

@@ -15,13 +15,14 @@ from paimon_assets.engine.spec.predicate.predicate import LiteralValue
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.data_types import DataType, not_null
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_expression
-from paimon_assets.engine.table.sql import segment_sql as segments
-from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.sql_types import take_type
-from paimon_assets.engine.table.sql.statements import Acts, Meets, Names, PartitionTexts, Shown
-from paimon_assets.engine.table.sql.table_uses import find_tables
-from paimon_assets.engine.table.sql_words import SparkSql, Words
+from paimon_assets.sql import segment_sql as segments
+from paimon_assets.sql import statements as st
+from paimon_assets.sql.sql_types import take_type
+from paimon_assets.sql.statements import Acts, Meets, Names, PartitionTexts, Shown
+from paimon_assets.sql.table_uses import find_tables
+from paimon_assets.sql.words import Words
 
 _OF_SEGMENTS = re.compile(r"\s*TABLE\s+\S+\s+WHERE\s+SEGMENT\b", re.IGNORECASE)
 """The rest of DELETE FROM, for segments."""
@@ -84,6 +85,19 @@ def parse_sql(text: str, names: Names | None = None) -> st.Statement:
         if words.sees(word):
             raise _refusal(word, way_out)
     return words.refuse("a statement")
+
+
+def parse_changes(text: str) -> tuple[sc.SchemaChange, ...]:
+    """Return the changes of a schema that follow ALTER TABLE in a statement.
+
+    Raises:
+        InvalidInputError: It is no statement, or another one (kind `schema-change`).
+    """
+    statement = parse_sql(f"ALTER TABLE db.t {text}")
+    if not isinstance(statement, st.AlterTable):
+        message = f"'{text}' is not a change of a schema, such as 'ADD COLUMN note STRING'."
+        raise InvalidInputError(message, kind="schema-change")
+    return statement.changes
 
 
 def literal_of(text: str) -> Literal:

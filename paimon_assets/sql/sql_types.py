@@ -12,7 +12,7 @@ Source: `org.apache.paimon.spark.SparkTypeUtils`.
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.type_text import parse_type
-from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.sql.words import Words
 
 _NAMES = {
     "BYTE": "TINYINT",

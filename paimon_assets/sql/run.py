@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
+from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -19,17 +20,20 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
 from paimon_assets.engine.table.segments.segment_status import queried_segments, show_segments
 from paimon_assets.engine.table.segments.segments import Segments
-from paimon_assets.engine.table.sql import segment_sql as seg
-from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.procedures import call
-from paimon_assets.engine.table.sql.query import SqlQuery
-from paimon_assets.engine.table.sql.sql_types import spark_text
-from paimon_assets.engine.table.sql_words import SparkSql, without_qualifiers
+from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.views import View
+from paimon_assets.sql import segment_sql as seg
+from paimon_assets.sql import statements as st
+from paimon_assets.sql.parse import parse_sql
+from paimon_assets.sql.procedures import call
+from paimon_assets.sql.query import SqlQuery
+from paimon_assets.sql.sql_types import spark_text
+from paimon_assets.sql.words import without_qualifiers
 
 
 class Runner(Value):
@@ -224,7 +228,7 @@ def show(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
     database = statement.database or ""
     match statement.shown:
         case st.Shown.DATABASES:
-            return st.texts("namespace", _like(catalog.list_databases(), statement.pattern))
+            return texts("namespace", _like(catalog.list_databases(), statement.pattern))
         case st.Shown.TABLES:
             return _list(database, "tableName", catalog.list_tables(database), statement)
         case st.Shown.VIEWS:
@@ -237,18 +241,18 @@ def _of_table(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
     name = statement.table
     assert name is not None  # noqa: S101 - the parser gives one
     if statement.shown is st.Shown.CREATE and st.view_exists(catalog, name):
-        return st.texts("createtab_stmt", [_create_view(name, catalog.views.get(str(name)))])
+        return texts("createtab_stmt", [_create_view(name, catalog.views.get(str(name)))])
     table = catalog.get_table(name)
     match statement.shown:
         case st.Shown.CREATE:
-            return st.texts("createtab_stmt", [_create_table(table)])
+            return texts("createtab_stmt", [_create_table(table)])
         case st.Shown.COLUMNS:
-            return st.texts("col_name", table.schema.field_names)
+            return texts("col_name", table.schema.field_names)
         case st.Shown.TAGS:
-            return st.texts("tag", [tag.name for tag in table.tags.list()])
+            return texts("tag", [tag.name for tag in table.tags.list()])
         case st.Shown.PROPERTIES:
             options = sorted(shown_options(table.schema.options).items())
-            return st.answer("key STRING, value STRING", options)
+            return answer("key STRING, value STRING", options)
         case _:
             fixed = {
                 name: to_internal(value, table.schema.column(name).type, name)
@@ -261,7 +265,7 @@ def _of_table(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
                 if fixed.items() <= table.state.partition_values(part).items()
             ]
             names = ("/".join(f"{name}={value}" for name, value in each) for each in chosen)
-            return st.texts("partition", sorted(names))
+            return texts("partition", sorted(names))
 
 
 def _like(names: Iterable[str], pattern: str | None) -> list[str]:
@@ -275,7 +279,7 @@ def _like(names: Iterable[str], pattern: str | None) -> list[str]:
 
 def _list(database: str, column: str, names: Iterable[str], statement: st.Show) -> pa.Table:
     rows = [[database, name, False] for name in _like(names, statement.pattern)]
-    return st.answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
+    return answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
 
 
 def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
@@ -287,7 +291,7 @@ def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
         if statement.extended:
             rows += [["", "", ""], ["# Detailed View Information", "", ""]]
             rows += [["Name", str(name), ""], ["View Text", view.query_for("spark"), ""]]
-        return st.answer(_DESCRIPTION, rows)
+        return answer(_DESCRIPTION, rows)
     table = catalog.get_table(name)
     schema = table.schema
     rows = _column_rows(schema.fields)
@@ -300,7 +304,7 @@ def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
         rows += [["Comment", schema.comment or "", ""], ["Location", table.path, ""]]
         rows += [["Provider", "paimon", ""], ["Primary Keys", ",".join(schema.primary_keys), ""]]
         rows += [["Table Properties", f"[{options}]", ""]]
-    return st.answer(_DESCRIPTION, rows)
+    return answer(_DESCRIPTION, rows)
 
 
 def _column_rows(fields: Iterable[DataField]) -> list[list[str | None]]:
@@ -353,3 +357,19 @@ def _quote(name: str) -> str:
 
 def _string(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def execute(
+    catalog: st.SqlCatalog,
+    statement: str,
+    executor: CountingExecutor[Any] | None,
+    *,
+    database: str | None,
+    roots: Sequence[str] | None,
+) -> pa.Table:
+    """Run a statement; see `TableCatalog.execute`."""
+    names = st.Names(database=database)
+    runner = Runner(
+        catalog=catalog, names=names, executor=executor or EmbeddedExecutor(), roots=roots
+    )
+    return runner.run(parse_sql(statement, names))

@@ -6,8 +6,8 @@ import dagster as dg
 import pytest
 
 from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import build_operation_job
-from paimon_assets.engine.table.sql.procedures import PROCEDURES, parameters_of
+from paimon_assets.sql import build_operation_job
+from paimon_assets.sql.procedures import PROCEDURES, parameters_of
 from tests.testkit.errors import refused
 from tests.testkit.tables import new_catalog_in, new_table, read, write
 

@@ -25,7 +25,7 @@ from paimon_assets.engine.spec.predicate.predicate import (
 from tests.testkit import foreign
 
 pytestmark = pytest.mark.spark
-door = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+door = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 pyspark_types = pytest.importorskip("pyspark.sql.types")
 
 KEYED = (
@@ -429,7 +429,7 @@ def test_nulls_match_no_row(sql):
 def test_concurrent_changes_are_read_again(sql, new_catalog, monkeypatch):
     sql(KEYED)
     fill(new_catalog)
-    changes = pytest.importorskip("paimon_assets.spark.sql.changes")
+    changes = pytest.importorskip("paimon_assets.sql.spark.changes")
     looked = changes.Seen.of
     seen = []
 
@@ -572,7 +572,7 @@ def test_command_line_runs_statements_on_spark(spark, warehouse, new_catalog, mo
 
 
 def test_notebook_has_magic(spark, new_catalog):
-    magic = pytest.importorskip("paimon_assets.spark.sql.spark_sql")
+    magic = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 
     class Shell:
         def register_magic_function(self, function, magic_kind, magic_name):
@@ -588,7 +588,7 @@ def test_notebook_has_magic(spark, new_catalog):
     assert refused.value.kind == "notebook"
 
 
-pushdown = pytest.importorskip("paimon_assets.spark.sql.pushdown")
+pushdown = pytest.importorskip("paimon_assets.sql.spark.pushdown")
 
 CREATE = (
     "CREATE TABLE db.t (id BIGINT NOT NULL, v INT NOT NULL, name STRING NOT NULL, d DATE,"
@@ -658,7 +658,7 @@ def test_pushed_down_queries_equal_whole_tables(spark, new_catalog, query_filled
 
     narrow = answers()
     # Now every table is read whole.
-    monkeypatch.setattr("paimon_assets.spark.sql.frames.shows_plans", lambda _: False)
+    monkeypatch.setattr("paimon_assets.sql.spark.frames.shows_plans", lambda _: False)
     for text, found, whole in zip(QUERIES, narrow, answers(), strict=True):
         assert found == whole, text
     assert sum(map(len, narrow)) > len(QUERIES)

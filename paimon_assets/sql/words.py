@@ -10,10 +10,10 @@ from typing import ClassVar, NoReturn, TypeVar
 
 from msgspec import Struct, field
 from sqlglot import TokenType
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError, TokenError
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
 
 PARSE_FAULTS = (SqlglotError, RecursionError, ValueError, TypeError, LookupError, AttributeError)
 """Errors of sqlglot for a text that is no SQL; not all of them are its own."""
@@ -31,16 +31,6 @@ _PRINTED_QUOTES = {"\u2018": "\u2019", "\u2019": "\u2019", "\u201c": "\u201d", "
 """A quote that begins a text → the one that ends it."""
 
 T = TypeVar("T")
-
-
-class SparkSql(Spark):
-    """Spark's SQL as Spark 4 reads it: two quotes in a text are one; `t$files` is one name."""
-
-    class Tokenizer(Spark.Tokenizer):
-        """Its quotes and names."""
-
-        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
-        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}
 
 
 _OPENINGS = ("'", '"', "`", "/*", *_PRINTED_QUOTES)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
-from paimon_assets import assets
+from paimon_assets import assets, sql
 from tests.testkit.asset_tables import failure_text
 from tests.testkit.io_manager_runs import io_run
 
@@ -28,7 +28,7 @@ def copying(**options: Any) -> dg.AssetsDefinition:
 def specs(new_catalog):
     new_catalog.views.create("db.v", QUERY, {"p": "STRING"}, comment="late ones")
     new_catalog.views.create("db.other", "not SQL at all (", {"a": "INT"})
-    return assets.build_external_view_specs(assets.describe_views(new_catalog, ["db.*"]))
+    return sql.build_external_view_specs(sql.describe_views(new_catalog, ["db.*"]))
 
 
 def test_views_are_assets_with_their_tables_upstream(specs):
@@ -61,7 +61,7 @@ def test_new_data_of_table_reaches_readers_of_its_view(specs):
 
 
 def test_patterns_select_views(specs, new_catalog):
-    assert [v.view.name for v in assets.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
+    assert [v.view.name for v in sql.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
 
 def test_view_is_refused_by_embedded_executor(specs, warehouse):
@@ -103,7 +103,7 @@ def test_views_are_inputs_on_spark(spark, warehouse, new_catalog):
     door.spark_sql(spark, new_catalog, "CREATE VIEW db.w AS SELECT id, v * 2 AS w FROM db.t")
     seen = []
     readers = view_readers(seen)
-    specs = assets.build_external_view_specs(assets.describe_views(new_catalog))
+    specs = sql.build_external_view_specs(sql.describe_views(new_catalog))
     own = assets.PaimonSparkResource(master="local[2]")
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
     assert io_run([*readers, *specs], lake, selection=readers).success

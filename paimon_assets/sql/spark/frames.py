@@ -27,13 +27,13 @@ from paimon_assets.engine.errors import InvalidInputError, NotFoundError, Unsupp
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
-from paimon_assets.engine.table.sql.parse import literal_of
-from paimon_assets.engine.table.sql.statements import Names, view_exists
-from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
-from paimon_assets.engine.table.sql_words import Words
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.sql.pushdown import narrow_read, needs, placeholder, relation, shows_plans
+from paimon_assets.sql.parse import literal_of
+from paimon_assets.sql.spark.pushdown import narrow_read, needs, placeholder, relation, shows_plans
+from paimon_assets.sql.statements import Names, view_exists
+from paimon_assets.sql.table_uses import TableUse, find_tables
+from paimon_assets.sql.words import Words
 
 Place = Callable[[ReadBuilder], DataFrame]
 _MOST_VIEWS = 30

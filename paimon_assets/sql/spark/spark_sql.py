@@ -4,7 +4,7 @@
     spark_sql(session, catalog, "MERGE INTO ods.flights AS t USING landed AS s ON …")
 
 Tables have the names `database.table` and `paimon.database.table`; other names are Spark's own.
-`docs/sql.md` lists the statements. In a notebook, after `load_magic(spark, catalog)`:
+`docs/sql/sql.md` lists the statements. In a notebook, after `load_magic(spark, catalog)`:
 
     %%paimon_sql
     SELECT carrier, count(*) FROM ods.flights GROUP BY carrier
@@ -22,20 +22,20 @@ from paimon_assets.engine.errors import AlreadyExistsError, CommitUnknownError, 
 from paimon_assets.engine.spec.options.all_options import WRITE_MERGE_SCHEMA
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog
-from paimon_assets.engine.table.sql import statements as st
-from paimon_assets.engine.table.sql.parse import parse_sql
-from paimon_assets.engine.table.sql.run import Runner
-from paimon_assets.engine.table.sql.table_uses import TableUse, find_tables
-from paimon_assets.engine.table.sql_words import with_nulls_for_default
 from paimon_assets.engine.table.table import Table
 from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.failure import typed_errors
-from paimon_assets.spark.sql.assignment_casts import cast_for_storage, column_named
-from paimon_assets.spark.sql.changes import change_rows
-from paimon_assets.spark.sql.frames import Frames
-from paimon_assets.spark.sql.merges import merge_rows
+from paimon_assets.sql import statements as st
+from paimon_assets.sql.parse import parse_sql
+from paimon_assets.sql.run import Runner
+from paimon_assets.sql.spark.assignment_casts import cast_for_storage, column_named
+from paimon_assets.sql.spark.changes import change_rows
+from paimon_assets.sql.spark.frames import Frames
+from paimon_assets.sql.spark.merges import merge_rows
+from paimon_assets.sql.table_uses import TableUse, find_tables
+from paimon_assets.sql.words import with_nulls_for_default
 
 _DIALECT = "spark"
 _MODE = "spark.sql.sources.partitionOverwriteMode"

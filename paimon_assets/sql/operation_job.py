@@ -14,8 +14,8 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import did_you_mean
 from paimon_assets.engine.table.operations import JobReport
-from paimon_assets.engine.table.sql import procedures
-from paimon_assets.engine.table.sql.statements import Names, SqlCatalog
+from paimon_assets.sql import procedures
+from paimon_assets.sql.statements import Names, SqlCatalog
 
 
 def build_operation_job(

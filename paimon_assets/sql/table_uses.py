@@ -19,7 +19,8 @@ from sqlglot.parser import Parser
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.sql_words import PARSE_FAULTS, SparkSql
+from paimon_assets.engine.table.read.spark_dialect import SparkSql
+from paimon_assets.sql.words import PARSE_FAULTS
 
 _AS_OF = re.compile(
     r"(?:FOR\s+)?(?P<kind>VERSION|TIMESTAMP|SYSTEM_TIME)\s+AS\s+OF\s+(?P<operand>.+)",

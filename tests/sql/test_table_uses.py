@@ -3,7 +3,7 @@
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.table.sql.table_uses import find_tables, names_in
+from paimon_assets.sql.table_uses import find_tables, names_in
 from tests.testkit.errors import refused
 
 

@@ -20,9 +20,10 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table import operations as ops
-from paimon_assets.engine.table.sql.statements import Call, Names, SqlCatalog, answer, texts
-from paimon_assets.engine.table.sql_words import Words
+from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
+from paimon_assets.sql.statements import Call, Names, SqlCatalog
+from paimon_assets.sql.words import Words
 
 _ADDED = list(map(import_module, OPERATIONS))
 _ROLLED_BACK = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"

@@ -1,6 +1,6 @@
 """Statements, as values. Queries and expressions for other engines stay texts."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Protocol
 
@@ -15,10 +15,10 @@ from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.operations import CatalogTables
-from paimon_assets.engine.table.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
-from paimon_assets.engine.table.sql_words import words_of
 from paimon_assets.engine.table.system.metadata import columns
 from paimon_assets.engine.table.table import Table
+from paimon_assets.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
+from paimon_assets.sql.words import words_of
 
 CATALOG_NAME = "paimon"
 """How statements name the catalog they run in: `paimon.db.t`."""
@@ -303,18 +303,6 @@ _OUTCOME = columns(
     "statement STRING, name STRING, snapshot_id BIGINT, commit_user STRING, rows_written BIGINT,"
     " rows_matched BIGINT, rows_inserted BIGINT"
 )
-
-
-def answer(names: str, rows: Iterable[Sequence[object]]) -> pa.Table:
-    """Return rows as a small table; its columns are written as in CREATE TABLE."""
-    schema = columns(names)
-    dicts = [dict(zip(schema.names, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(dicts, schema=schema)
-
-
-def texts(name: str, values: Iterable[str]) -> pa.Table:
-    """Return one column of texts."""
-    return answer(f"{name} STRING", [[value] for value in values])
 
 
 def outcome(
