@@ -35,14 +35,13 @@ from paimon_assets.assets import (
     build_file_ingestion_asset,
     build_overflow_check,
     build_row_count_check,
-    build_rows_behind_check,
     build_schema_check,
     build_source_overflow_check,
     build_unique_key_check,
-    column_asset,
     data_version_of,
     paimon_asset,
 )
+from paimon_assets.columns import build_rows_behind_check, column_asset
 from paimon_assets.engine.errors import InvalidInputError
 from resources.paimon import warehouse_when_loaded
 

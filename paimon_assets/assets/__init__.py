@@ -100,11 +100,6 @@ if TYPE_CHECKING:
         Verdict as Verdict,
         audited_asset as audited_asset,
     )
-    from paimon_assets.assets.tables.column_asset import (
-        ColumnConfig as ColumnConfig,
-        build_rows_behind_check as build_rows_behind_check,
-        column_asset as column_asset,
-    )
     from paimon_assets.assets.tables.io_manager import (
         PaimonIOManager as PaimonIOManager,
         as_table_assets as as_table_assets,
@@ -158,7 +153,6 @@ __all__, __getattr__, __dir__ = lazy_door(
         "build_quarantine_check build_schema_check build_small_files_check "
         "build_source_overflow_check",
         "assets.tables.audit": "Batch BatchCheck Verdict audited_asset",
-        "assets.tables.column_asset": "ColumnConfig build_rows_behind_check column_asset",
         "assets.tables.io_manager": "PaimonIOManager as_table_assets",
         "assets.tables.io_metadata": "paimon_input paimon_output",
         "assets.tables.table_asset": "paimon_asset",

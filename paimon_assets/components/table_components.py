@@ -18,9 +18,9 @@ from paimon_assets.assets.files.ingestion import build_file_ingestion_asset, bui
 from paimon_assets.assets.files.source_files import ExtraColumns, FileSource, MissingColumns
 from paimon_assets.assets.resource import ExecutorKind
 from paimon_assets.assets.schedules import build_ingestion_schedule
-from paimon_assets.assets.tables import column_asset
 from paimon_assets.assets.tables.table_asset import paimon_asset
 from paimon_assets.assets.tables.table_write import WriteMode
+from paimon_assets.columns import build_rows_behind_check
 from paimon_assets.components.catalog_components import (
     HERE,
     NAME,
@@ -131,7 +131,7 @@ _CHECKS: Mapping[str, _Check] = {
     "quarantine": _Check(table_checks.build_quarantine_check, parts={"source": "source"}),
     "overflow": _Check(table_checks.build_overflow_check, parts={"pending": "schema"}),
     "source_overflow": _Check(table_checks.build_source_overflow_check, parts={"source": "source"}),
-    "rows_behind": _Check(column_asset.build_rows_behind_check, ("max_behind",)),
+    "rows_behind": _Check(build_rows_behind_check, ("max_behind",)),
 }
 
 

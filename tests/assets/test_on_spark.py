@@ -15,6 +15,7 @@ from pyspark.sql import functions as sf
 
 from paimon_assets import EmbeddedExecutor, Schema, assets
 from paimon_assets.assets.jobs.compaction import StrategyChoice
+from paimon_assets.columns import column_asset
 from paimon_assets.engine.control.maintenance.orphan_files import staged_names
 from tests.testkit.asset_tables import (
     PLANES,
@@ -226,7 +227,7 @@ def test_columns_are_computed_by_spark(lake, spark) -> None:
         made = rows.withColumn("score", sf.col("amount") * 2)
         return made if keeps[0] else made.select("score")
 
-    asset = assets.column_asset("shop.orders", {"score": "DOUBLE"}, reads=["amount", "at"])(score)
+    asset = column_asset("shop.orders", {"score": "DOUBLE"}, reads=["amount", "at"])(score)
     key = dg.AssetKey(["shop", "orders", "score"])
     result = run(asset, lake)
     assert metadata_of(result, key)["paimon/rows_written"] == 6

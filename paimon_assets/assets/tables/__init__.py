@@ -2,7 +2,6 @@
 
 Concept → modules:
     a function's frame as a table         table_asset, table_write
-    a function's columns of a table       column_asset
     the IO manager and its options        io_manager, io_metadata
     how far inputs were read              consumption
     write-audit-publish                   audit

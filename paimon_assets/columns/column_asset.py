@@ -250,7 +250,7 @@ def _materialize(
         builder = builder.with_all_rows()
     if columns.frame is FrameKind.SPARK:
         on_spark: Any = paimon.new_executor("spark")
-        module = spark_module("paimon_assets.spark.dataframes.columns")
+        module = spark_module("paimon_assets.columns.spark_columns")
         outcome = module.write_columns(builder, compute, on_spark.session)
     else:
         outcome = builder.write(compute, paimon.new_executor(target.executor))

@@ -10,13 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from paimon_assets import InvalidInputError, Schema
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    build_rows_behind_check,
-    column_asset,
-    paimon_asset,
-    refuse_shared_tables,
-)
+from paimon_assets.assets import PaimonCatalogResource, paimon_asset, refuse_shared_tables
+from paimon_assets.columns import build_rows_behind_check, column_asset
 from tests.testkit.asset_tables import FailsOnce, catalog_on, failure_text, metadata_of, run
 from tests.testkit.row_changing import data_files
 from tests.testkit.tables import EXECUTOR, arrow, new_table, read
