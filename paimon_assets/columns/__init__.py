@@ -1,6 +1,6 @@
-"""Add-on: columns of a table that an asset of its own computes, and writes beside the others.
+"""Add-on: columns of a table that an asset of its own computes, beside its stored ones.
 
-    column_asset      the asset, and the check of rows that are behind; rows as any frame
+    asset             the asset, and the check of rows that are behind; rows as any frame
     spark_columns     the same rows as one DataFrame of Spark
 
 The engine reads and writes such columns: `Table.new_column_write_builder`.
@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 from paimon_assets.lazy_door import lazy_door
 
 if TYPE_CHECKING:
-    from paimon_assets.columns.column_asset import ColumnConfig as ColumnConfig
-    from paimon_assets.columns.column_asset import (
-        build_rows_behind_check as build_rows_behind_check,
-    )
-    from paimon_assets.columns.column_asset import column_asset as column_asset
+    from paimon_assets.columns.asset import ColumnConfig as ColumnConfig
+    from paimon_assets.columns.asset import build_rows_behind_check as build_rows_behind_check
+    from paimon_assets.columns.asset import column_asset as column_asset
 
 __all__, __getattr__, __dir__ = lazy_door(
-    __name__, {"columns.column_asset": "ColumnConfig build_rows_behind_check column_asset"}
+    __name__, {"columns.asset": "ColumnConfig build_rows_behind_check column_asset"}
 )

@@ -14,7 +14,7 @@ from paimon_assets.assets.jobs.schema_evolution import build_schema_evolution_jo
 from paimon_assets.assets.jobs.table_health import build_table_health_asset
 from paimon_assets.assets.partition_key_sensor import build_partition_keys_sensor
 from paimon_assets.assets.tables.table_asset import AssetOptions
-from paimon_assets.columns.column_asset import column_asset
+from paimon_assets.columns.asset import column_asset
 from paimon_assets.components.built_components import component_of
 from paimon_assets.components.catalog_components import HERE, NAME
 from paimon_assets.sql.operation_job import build_operation_job

@@ -11,7 +11,7 @@ import dagster as dg
 import pytest
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
-from paimon_assets import assets, cdc, components, review
+from paimon_assets import assets, cdc, columns, components, review, sql
 from paimon_assets.assets import PaimonCatalogResource
 from tests.testkit.asset_tables import failure_text, lent_instance, rows_of
 
@@ -88,7 +88,7 @@ def test_every_function_that_builds_has_a_component() -> None:
     text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     builders = {
         name
-        for door in (assets, cdc, review)
+        for door in (assets, cdc, columns, review, sql)
         for name in door.__all__
         if name.startswith("build_") and name not in text
     }
