@@ -214,8 +214,9 @@ _ENTRY_BYTES = 10
 
 @dataclass
 class _Memory:
-    """Manifests in memory; an entry weighs ten bytes."""
+    """Manifests in memory; an entry has ten bytes."""
 
+    header_bytes: int = 0
     manifests: dict[str, Sequence[manifest.ManifestEntry]] = field(default_factory=dict)
     reads: list[str] = field(default_factory=list)
 
@@ -230,7 +231,7 @@ class _Memory:
         added = sum(item.kind is manifest.FileKind.ADD for item in entries)
         return manifest.ManifestFileMeta(
             file_name=name,
-            file_size=len(entries) * _ENTRY_BYTES,
+            file_size=self.header_bytes + len(entries) * _ENTRY_BYTES,
             num_added_files=added,
             num_deleted_files=len(entries) - added,
             partition_stats=EMPTY_STATS,
@@ -323,8 +324,9 @@ def test_remaining_small_manifests_become_one():
     assert [meta.num_added_files for meta in _fold(metas, memory, count=3)] == [3]
 
 
-def test_small_commits_rewrite_entries_few_times():
-    memory: _Memory = _Memory()
+@pytest.mark.parametrize("header_bytes", [0, 2_000])
+def test_small_commits_rewrite_entries_few_times(header_bytes):
+    memory = _Memory(header_bytes)
     metas: list[manifest.ManifestFileMeta] = []
     for number in range(2_000):
         metas = _fold([*metas, memory.write([_add(number)])], memory, target=10**6, count=30)

@@ -2,12 +2,12 @@
 
 A manifest never changes under its name, which is unique over time. So a process caches decoded
 manifests, up to the cache's size; a commit puts its own manifests there, too. While committing,
-small manifests are folded together, by sizes alone:
+small manifests are folded together, by the numbers of their list alone:
 
     full    when small manifests and those with DELETEs sum up to the threshold: all of them, and
             the large ones that hold a deleted file, are rewritten without any DELETE
     minor   else: neighbours are folded up to the target size, a rest only if it is many, without
-            the first ones that are larger than all after them, so that an entry is not written
+            the first ones with more entries than all after them, so that an entry is not written
             again by each fold; inside a fold an ADD and its DELETE cancel, a DELETE whose ADD is
             elsewhere stays
 
@@ -506,10 +506,12 @@ class ManifestFolding(Value, dict=True):
                 group, group_bytes = [], 0
         if not group or len(group) < self.options.get(opt.MANIFEST_MERGE_MIN_COUNT):
             return result + group
-        start, after = 0, group_bytes - group[0].file_size
-        while after and group[start].file_size > after:
+        # By entries: most bytes of a small manifest are its header, and do not sum up.
+        counts = [meta.num_added_files + meta.num_deleted_files for meta in group]
+        start, after = 0, sum(counts) - counts[0]
+        while after and counts[start] > after:
             start += 1
-            after -= group[start].file_size
+            after -= counts[start]
         return result + group[:start] + self._fold_group(group[start:])
 
     def _fold_group(self, group: list[ManifestFileMeta]) -> list[ManifestFileMeta]:
