@@ -147,15 +147,14 @@ def assign_buckets(context: WriteContext, batch: pa.RecordBatch) -> RowBuckets:
     columns: list[Any] = [batch.column(name) for name in schema.bucket_keys]
     types = [column.type for column in schema.columns(schema.bucket_keys)]
     function = schema.typed_options.get(opt.BUCKET_FUNCTION)
-    totals = np.array([total_buckets(context, row) for row in partitions], dtype=np.int32)
-    distinct = np.unique(totals)
+    counts = [total_buckets(context, row) for row in partitions]
+    distinct = sorted(set(counts)) or [default_buckets(schema)]
     from paimon_assets.engine.codec.hashing.bucket_function import bucket_numbers
 
-    if len(distinct) <= 1:
-        total = int(distinct[0]) if len(distinct) else default_buckets(schema)
-        return RowBuckets(partitions, ids, bucket_numbers(columns, types, total, function))
-    buckets = np.empty(batch.num_rows, dtype=np.int32)
-    for total in distinct.tolist():
+    if len(distinct) == 1:
+        return RowBuckets(partitions, ids, bucket_numbers(columns, types, distinct[0], function))
+    buckets, totals = np.empty(batch.num_rows, dtype=np.int32), np.array(counts)
+    for total in distinct:
         rows = np.flatnonzero(totals[ids] == total)
         keys = [column.take(from_numpy(rows)) for column in columns]
         buckets[rows] = bucket_numbers(keys, types, total, function)
