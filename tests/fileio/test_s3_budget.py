@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
@@ -26,6 +27,8 @@ BUDGETS = {
     # With the deletion of a temporary file of the creation, which is not waited for.
     "append, first": (14, 8, 0.01),
     "append, same table": (9, 6, 0.01),
+    # Opens the table, too.
+    "append, another process": (22, 10, 0.01),
     "upsert, same table": (9, 6, 0.01),
     "open table": (2, 2, 0.01),
     "plan": (4, 3, 0.01),
@@ -164,6 +167,10 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
         run = upkeep.run
         report = measure("one orphan, first look", lambda: run(MaintenanceTask.CLEAN_ORPHANS))
         assert report.count == 1
+        forget_manifests()
+        snapshot_manager._NEWEST_SEEN.clear()
+        another = open_catalog(f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": "6 s"})
+        measure("append, another process", lambda: write(another.get_table("d.orc"), 5, 10))
     return found
 
 

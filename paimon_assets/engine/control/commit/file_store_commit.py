@@ -353,7 +353,7 @@ class FileStoreCommit:
                     return _Lost(is_guess=True)
                 follow_commit(self._store, done)
                 return done
-            gap = None if latest is None else self._store.snapshots.break_at(latest)
+            gap = None if latest is None else self._gap_at(latest)
             if gap is not None:
                 return _Lost(gap=gap, is_guess=not confirm())
             if latest is not None:
@@ -395,6 +395,15 @@ class FileStoreCommit:
                 return _Lost()  # it expired meanwhile
             raise
         return _Prepared(snapshot, latest, changes)
+
+    def _gap_at(self, latest: Snapshot) -> tuple[int, int] | None:
+        """Return the snapshots around a break at the newest one; read its lists beside the look."""
+        manifests = self._store.manifests
+        with self._store.file_io.ahead(reads=manifests.unread_lists([latest])):
+            gap = self._store.snapshots.break_at(latest)
+            if gap is None:
+                manifests.fetch_lists([latest])
+        return gap
 
     def _number_entries(
         self, changes: CommitChanges, latest: Snapshot | None, schema_id: int

@@ -73,9 +73,14 @@ class SchemaManager:
         return schema
 
     def latest(self) -> TableSchema | None:
-        """Return the newest schema, None if there is no table."""
-        ids = self.list_ids()
-        return self.schema(ids[-1]) if ids else None
+        """Return the newest schema, None if there is no table.
+
+        Most tables have one, which an object store is asked for beside the listing.
+        """
+        guess = [] if 0 in self._schemas else [self._paths.schema(0)]
+        with self._file_io.ahead(reads=guess, lists=[self._paths.schema_directory]):
+            ids = self.list_ids()
+            return self.schema(ids[-1]) if ids else None
 
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened, by its schema. Cost: one read."""

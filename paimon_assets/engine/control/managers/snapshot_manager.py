@@ -121,8 +121,11 @@ class SnapshotManager:
         if self._newest_of is not None:
             return None  # the keeper of the newest also rolls back, in one step
         before, above = newest.id - 1, newest.id + 2
-        if not self._exists(above) or self._exists(newest.id + 1):
+        reads = map(self._paths.snapshot, [before] if before else [])
+        with self._file_io.ahead(reads=reads, files=[self._paths.snapshot(above)]):
+            is_above = self._exists(above)
             base = self.snapshot_or_none(before) if before else None
+        if not is_above or self._exists(newest.id + 1):
             if base is not None:
                 ids, older = [], [] if newest.may_follow(base) else [before]
             else:

@@ -422,8 +422,9 @@ class WriteBuilder(CommitBuilder):
                 kind="overwrite-cross-partition",
                 table=store.label,
             )
-        # Of the rows that an overwrite replaces, neither numbers nor bucket counts matter.
-        latest = None if over else store.snapshots.latest()
+        # Neither rows that an overwrite replaces nor those without buckets have numbers to go on.
+        needs_none = over or mode is BucketMode.BUCKET_UNAWARE
+        latest = None if needs_none else store.snapshots.latest()
         newest_id = 0 if latest is None else latest.id
         return replace(
             write_context(store, store.schema, latest),
