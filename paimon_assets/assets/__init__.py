@@ -14,7 +14,6 @@
     metadata      Dagster's metadata of a snapshot, a row count, a change of schema
     row_checks, table_checks, pandera_checks   asset checks of rows, files and schemas
     check_run     parts that all checks share
-    memory_warehouse  a warehouse for tests (`paimon_assets.testing`)
     failures      Dagster's reaction to an error; unknown option names
 
 Names are loaded when they are first used; none of them loads pyspark.

@@ -15,7 +15,7 @@ from paimon_assets.assets import PaimonIOManager, paimon_asset
 from paimon_assets.testing import MemoryWarehouse
 from tests.testkit.asset_tables import asset_of, stored_asset
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "testing.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "testing" / "testing.md"
 DAYS = Schema.of({"id": "BIGINT", "day": "DATE"}, partition_keys="day")
 
 pytestmark = pytest.mark.filterwarnings("ignore:InitResourceContext.dagster_run")

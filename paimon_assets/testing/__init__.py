@@ -1,4 +1,4 @@
-"""A warehouse in memory, for tests of assets."""
+"""Add-on: a warehouse in memory for tests of assets, rows in, rows out."""
 
 import uuid
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,8 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.table import Table
+
+__all__ = ["MemoryWarehouse"]
 
 
 class MemoryWarehouse:
