@@ -194,7 +194,7 @@ def test_upsert_without_key_fails_when_definitions_load() -> None:
         paimon_output(table="shop.orders", schema=schema, mode="upsert")
 
 
-def test_partition_expr_of_a_missing_column_is_named(warehouse: str) -> None:
+def test_partition_expr_of_missing_column_is_named(warehouse: str) -> None:
     @dg.asset(
         key=["shop", "days"],
         partitions_def=dg.StaticPartitionsDefinition(["a"]),

@@ -83,7 +83,7 @@ def test_entry_point_of_dg_names_components() -> None:
     assert [*map(importlib.import_module, modules)] == [components]
 
 
-def test_every_function_that_builds_has_a_component() -> None:
+def test_every_build_function_has_component() -> None:
     folder = Path(str(components.__file__)).parent
     text = "\n".join(path.read_text() for path in folder.glob("*.py"))
     builders = {

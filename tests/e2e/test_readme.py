@@ -95,7 +95,7 @@ def test_own_table_needs_only_dagster(tmp_path):
     assert rows.new_read_builder().count() == 2
 
 
-def test_skill_of_the_wheel_runs_as_printed(tmp_path, monkeypatch):
+def test_skill_in_wheel_runs_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     package = ROOT / "paimon_assets"
     skill = (package / "SKILL.md").read_text()

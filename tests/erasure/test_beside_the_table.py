@@ -16,7 +16,7 @@ COLUMNS = {"id": "INT", "email": "STRING"}
 ALL_AGES = {"orphans_older_than_ms": 0}
 
 
-def test_text_segment_of_an_older_state_is_listed(tmp_path):
+def test_text_segment_of_older_state_is_listed(tmp_path):
     people = new_table(tmp_path / "w", COLUMNS, (1, "bob"))
     (tmp_path / "texts").mkdir()
     foreign.write(tmp_path / "texts" / "1.csv", arrow(people.schema, (3, MARK)))
@@ -31,7 +31,7 @@ def test_text_segment_of_an_older_state_is_listed(tmp_path):
     ]
 
 
-def test_ledgers_with_a_text_of_the_filter_are_listed_and_stay(tmp_path):
+def test_ledgers_that_hold_filtered_text_are_listed_and_stay(tmp_path):
     people = new_table(tmp_path / "w", COLUMNS, (1, "bob"))
     files = [FolderFile(name=name, size=1, modified_ms=1) for name in (f"{MARK}.csv", "b.csv")]
     ledger = write_ledger(people, Ledger(source="shop").with_files(files))

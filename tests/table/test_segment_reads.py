@@ -440,7 +440,7 @@ def test_int96_of_spark_or_of_6_digits_holds_range_of_microseconds(catalog, tmp_
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
-def test_column_with_a_dot_is_no_field(catalog, tmp_path, name):
+def test_column_with_dot_is_no_field(catalog, tmp_path, name):
     """Both have the path a.b in the footer."""
     texts, numbers = [{"b": number} for number in (5, 6, None)], [1, 2, 3]
     for order in (("a", "a.b"), ("a.b", "a")):
@@ -465,7 +465,7 @@ def test_uuids_are_bytes_and_json_is_text(catalog, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.uint8(), pa.duration("us"), pa.decimal256(60, 2)])
-def test_column_of_a_type_that_no_table_has_is_left_out(catalog, tmp_path, kind):
+def test_column_of_type_without_equivalent_is_left_out(catalog, tmp_path, kind):
     write(tmp_path / "in" / "1.parquet", pa.table({"a": [1], "b": pa.nulls(1, kind)}))
     table = new_table(catalog, {"a": "BIGINT", "b": "STRING"})
     way_out = "no table has: leave the column out, or write the file again"

@@ -157,7 +157,7 @@ def test_empty_csv_without_header_has_no_rows(catalog, tmp_path):
 
 
 @pytest.mark.parametrize(("text", "found"), [("\t\n", (None, None)), (" \t \n", (" ", " "))])
-def test_a_row_of_blanks_is_a_row(catalog, tmp_path, text, found):
+def test_row_of_blanks_is_read(catalog, tmp_path, text, found):
     columns, options = {"a": "STRING", "b": "STRING"}, {"header": "false", "sep": "\t"}
     assert read_back(catalog, tmp_path / "c", text, "csv", columns, **options) == [found]
 
