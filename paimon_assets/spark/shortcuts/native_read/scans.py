@@ -74,9 +74,9 @@ _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
 """Of a read: Spark holds a bit for each row."""
 _masks = SessionCache(16)
 """Bits of overlapping files: at most 64 MB."""
-_BITS = pa.list_(pa.int64())
-_NO_FILE = -(2**36)
-"""A number of bits that stays below 0, and within Spark's INT when counted in words."""
+_BITS = pa.list_(pa.field("element", pa.int64(), nullable=False))
+_NO_FILE = -(2**31)
+"""A number of bits that stays below 0, and within Spark's INT."""
 _relations = SessionCache(64)
 """Relations of files. Spark asks the storage for every file, and its class path for every format,
 each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
@@ -309,14 +309,22 @@ def _mask(
     held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
     (column,) = items(held.output())
     sql: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no constant of arrays
+    columns, expressions = sql.classic.ExpressionUtils, sql.catalyst.expressions
     # Spark prints it by its hash, not by its values.
-    literal = sql.catalyst.expressions.Literal(held.data().head().getArray(0), column.dataType())
-    bits = Column(sql.classic.ExpressionUtils.column(literal))
-    start = fn.get(bits, fn.expr(f"CAST({file_key} % {modulus} AS INT)"))
-    place = start + fn.expr("_metadata.row_index")
-    word = fn.get(bits, fn.shiftright(place, WORD_BITS.bit_length() - 1).cast("int"))
-    bit = fn.getbit(word, place.bitwiseAND(WORD_BITS - 1).cast("int"))
-    mask = fn.coalesce(bit, fn.raise_error("no such file")) == 0
+    bits = expressions.Literal(held.data().head().getArray(0), column.dataType())
+
+    def word(place: Column) -> Column:
+        """Return a number of the array; a place outside of it is an error in all SQL modes."""
+        index = columns.expression(place._jc)  # noqa: SLF001
+        return Column(columns.column(expressions.GetArrayItem(bits, index, True)))  # noqa: FBT003
+
+    start = word(fn.expr(f"{file_key} % {modulus}"))
+    place = (start + fn.expr("_metadata.row_index")).cast("int")
+    # Java shifts by the last six bits of the place.
+    bit = fn.call_function(
+        "shiftright", word(fn.shiftright(place, WORD_BITS.bit_length() - 1)), place
+    )
+    mask = bit.bitwiseAND(1) == 0
     _masks.keep(session, key, mask._jc)  # noqa: SLF001
     return mask
 
