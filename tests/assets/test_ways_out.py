@@ -3,12 +3,14 @@
 # mypy: disable-error-code="arg-type,call-overload,untyped-decorator"
 
 import datetime as dt
+import re
 from functools import partial
 
 import dagster as dg
 import pandera.pyarrow as pandera
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from paimon_assets import PaimonError, Schema
 from paimon_assets import assets as pas
@@ -392,3 +394,29 @@ WAYS = [
 @ways(WAYS)
 def test_way_out_of_asset_refusal_works(way, tmp_path):
     take(way, AssetPlace(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.csv", "id,day\nx,1\n"),
+        ("b.csv", "id,day\n1\n"),
+        ("c.csv", 'id,day\n"1,2\n'),
+        ("a.json", '\n{"id": 1, "day": \n'),
+        ("b.json", '\n{"id": 99999999999999999999, "day": "a"}\n'),
+        ("c.json", '\n{"id": "x", "day": "a"}\n'),
+    ],
+)
+def test_bad_record_is_named_once_and_goes_to_dead_letters(name, text, tmp_path):
+    at, kind = AssetPlace(tmp_path), name[2:]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / name).write_text(text)
+    with pytest.raises(PaimonError) as caught:
+        run(at, ingest(at, folder=tmp_path / "in", format=kind))
+    message, _, _ = str(caught.value).partition("\n")
+    for part in (f"{name}', line 2: ", "Correct ", "say FileSource(dead_letters='db.table')"):
+        assert message.count(part) == 1
+    assert re.search("(?i)row #?\\d", message) is None
+    letters = "db.letters"
+    run(at, ingest(at, folder=tmp_path / "in", format=kind, dead_letters=letters))
+    assert at.catalog.get_table(letters).to_arrow()["line"].to_pylist() == [2]

@@ -38,7 +38,8 @@ _BAD_VALUE = re.compile(
 _BAD_MEMBER = re.compile(r"Column\(/([^/)]+)\) changed from \w+ to (\w+)")
 _PLACE = re.compile(
     r"^(?:Data file )?'[^']*' (?:cannot be read|is not readable) as [\w ]+: "
-    r"|,? (?:in )?row 0(?=\.?$)"
+    r"|,? (?:in )?row 0(?=\.?$)|(?<=parse error: )Row #\d+: "
+    r"|\. Correct the file, or declare the column as STRING\.$"
 )
 _RECORD = re.compile(r"(parse error: Expected \d+ columns, got \d+): .*", re.DOTALL)
 
