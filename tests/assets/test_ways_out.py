@@ -407,7 +407,7 @@ def test_way_out_of_asset_refusal_works(way, tmp_path):
         ("c.json", '\n{"id": "x", "day": "a"}\n'),
     ],
 )
-def test_bad_record_is_named_once_and_goes_to_dead_letters(name, text, tmp_path):
+def test_bad_record_is_named_once_and_becomes_dead_letter(name, text, tmp_path):
     at, kind = AssetPlace(tmp_path), name[2:]
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / name).write_text(text)

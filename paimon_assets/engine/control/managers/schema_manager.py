@@ -158,10 +158,11 @@ class SchemaManager:
         if snapshot is None or before == after:
             check_formats(self._paths.table, new, newest)
         elif after != (stored := stored_format(self._file_io, self._paths, snapshot)):
+            copy = "Copy its rows into a new table (`paimon-assets copy`), or keep"
             raise errors.InvalidInputError(
                 f"Option '{MANIFEST_FORMAT.key}' of table '{self._paths.table}' cannot change to"
                 f" {after}: the manifests there are {stored}, and other engines could not read the"
-                " table. Copy its rows into a new table (`paimon-assets copy`), or keep"
+                f" table. {'Keep' if stored == MANIFEST_FORMAT.default else copy}"
                 f" '{MANIFEST_FORMAT.key}' = {stored}.",
                 kind="option-change",
                 option=MANIFEST_FORMAT.key,

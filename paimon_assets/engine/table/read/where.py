@@ -204,6 +204,8 @@ def _expression(node: exp.Expr) -> pred.Expression:
             return pred.Operation(
                 pred.Operator.SUBTRACT, (pred.LiteralValue(0), _expression(node.this))
             )
+        case exp.Cast() if node.find(exp.Column):
+            raise _refused_value(node)
         case exp.Neg() | exp.Literal() | exp.RawString() | exp.Boolean() | exp.Null() | exp.Cast():
             return pred.LiteralValue(_literal(node))
         case _:
@@ -213,7 +215,8 @@ def _expression(node: exp.Expr) -> pred.Expression:
 def _refused_value(node: exp.Expr) -> InvalidInputError:
     return InvalidInputError(
         f"The expression part '{_short(node.sql())}' is not supported; use columns, literals, + - "
-        "* /, ||, COALESCE, ROUND.",
+        "* /, ||, COALESCE, ROUND. On Spark an UPDATE takes all of SQL (spark_sql, or"
+        " `paimon-assets sql --executor spark`).",
         kind="expression",
     )
 
