@@ -316,6 +316,35 @@ def test_file_without_key_is_quarantined(landing: Path, paimon: PaimonCatalogRes
     assert rows_of(paimon.catalog().get_table("s.t")) == [{"id": 2, "amount": None}]
 
 
+@pytest.mark.parametrize("shows_values", [True, False])
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_files_with_unfit_values_are_quarantined(
+    file_format: str, shows_values: bool, landing: Path, warehouse: str
+) -> None:
+    paimon = PaimonCatalogResource(warehouse=warehouse, show_values=shows_values)
+    narrow = Schema.of({"id": "BIGINT NOT NULL", "amount": "TINYINT"})
+    rng, expected = random.Random(file_format), []  # noqa: S311 (draws)
+    for number in range(12):
+        kinds = pa.schema({"id": pa.int64(), "amount": pa.int64()})
+        ids = [number, rng.choice([number + 100, number + 100, None])]
+        rows = [{"id": each, "amount": rng.choice([127, -128, None, 73_911])} for each in ids]
+        if file_format == "csv" and rows[-1]["amount"] is None:
+            rows[-1]["amount"] = 1  # a line without a value is none
+        write(landing / f"{number}.{file_format}", pa.Table.from_pylist(rows, kinds), file_format)
+        if all(row["id"] is not None and row["amount"] != 73_911 for row in rows):
+            expected += rows
+    words: dict[str, Any] = {"format": file_format, "table": narrow}
+    text = failure_text(ingest(paimon, landing, **words))
+    if file_format not in TEXTS:
+        assert "FileSource(on_bad_file='quarantine')" in text
+    shown = metadata_of(ingest(paimon, landing, on_bad_file="quarantine", **words), KEY)
+    assert shown["paimon/files_in_quarantine"] == 12 - len(expected) // 2
+    assert ("73911" in str(shown["paimon/quarantine"])) == shows_values
+    assert ("73911" in text) <= shows_values
+    rows = rows_of(paimon.catalog().get_table("s.t"))
+    assert sorted(map(str, rows)) == sorted(map(str, expected))
+
+
 @pytest.mark.parametrize("kind", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "TIMESTAMP(9)", "undeclared"])
 def test_int96_files_arrive_or_are_quarantined(
     kind: str, landing: Path, paimon: PaimonCatalogResource

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import dagster as dg
 import numpy as np
+import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.assets.files import ledger as ledgers
@@ -92,6 +93,8 @@ class FileIntake:
     dead_letters: DeadLetters = field(init=False)
     expected: Schema | None = None
     """Columns that the files should have, those of the table; None before a transform."""
+    columns: pa.Schema | None = None
+    """Columns that the files are read as."""
     files_left: int = 0
     """New files beyond the most of a run."""
     remembered: int | None = field(init=False)
@@ -223,6 +226,7 @@ class FileIntake:
         if bad:
             self.quarantine(bad)
             return None
+        self.columns = schema
         if schema is None:
             return to_arrow_schema(self.table.schema.fields).empty_table()
         check = None if expected is None else check_of(self.table, schema)
@@ -239,6 +243,11 @@ class FileIntake:
     def name_record(self, error: PaimonError) -> PaimonError:
         """Return the error of the first line that does not parse or fit, if a line is wrong."""
         path, source = str(error.details.get("path") or error.details.get("file")), self.source
+        if not source.has_lines and (unfit := self._unfit_files(error)):
+            path, first = next(iter(unfit.items()))
+            text = first.message if self.paimon.show_values else error.message
+            way_out = "Or leave such files out by FileSource(on_bad_file='quarantine')."
+            return InvalidInputError(f"'{path}': {text} {way_out}", kind=error.kind, file=path)
         declared = source.schema or self.expected
         if isinstance(error, FormatError) and path in self.paths:
             paths = [path]
@@ -267,10 +276,28 @@ class FileIntake:
     def can_leave_out(self, error: PaimonError) -> bool:
         """Whether a file that cannot be read is put into quarantine; then it is there."""
         path = str(error.details.get("path") or error.details.get("file"))
-        if not self.has_quarantine or path not in self.paths:
+        if not self.has_quarantine:
             return False
-        self.quarantine({path: error})
-        return True
+        if bad := {path: error} if path in self.paths else self._unfit_files(error):
+            self.quarantine(bad)
+        return bool(bad)
+
+    def _unfit_files(self, error: PaimonError) -> dict[str, PaimonError]:
+        """Return the files with values that the table refuses: the error of a write names none."""
+        if not error.kind.startswith("input-") or self.expected is None or self.columns is None:
+            return {}
+        table = self.table.refresh()
+        columns = pa.schema([c for c in self.columns if c.name in table.schema.by_name])
+        bad: dict[str, PaimonError] = {}
+        for path in self.paths:
+            if (check := check_of(table, columns)) is None:  # of all files
+                return {}
+            rows = source_files.read_files(self.landing.file_io, [path], self.source, self.columns)
+            try:
+                deque((check(batch.select(columns.names)) for batch in rows), maxlen=0)
+            except PaimonError as unfit:
+                bad[path] = unfit
+        return bad
 
     def quarantine(self, bad: Mapping[str, PaimonError]) -> None:
         show, paths = self.paimon.show_values, self.paths
@@ -278,7 +305,7 @@ class FileIntake:
         for path, error in bad.items():
             # A parser's message may quote a value.
             reason = "It is damaged, or a value does not fit; values are not shown."
-            if show or isinstance(error, InvalidInputError):
+            if show or not (isinstance(error, FormatError) or error.kind.startswith("input-")):
                 reason = error.message
             self.log.warning("'%s' is left out: %s", printable(path), reason)
             added.append(ledgers.Quarantined(file=paths[path], reason=reason))
