@@ -35,7 +35,7 @@ def test_run_shows_numbers_and_worst_tables(paimon, catalog):
     assert (metadata["paimon/worst_score"], metadata["paimon/file_count"]) == (41, 6)
     worst, second = (line.data for line in metadata["paimon/worst_tables"])
     assert (worst["table"], second["table"]) == ("ops.planes", "ops.weather")
-    assert worst["reason"] == "6 runs on level 0 of a bucket"
+    assert worst["reason"] == "6 runs on level 0 of a bucket (limit 5): run compact"
     check = check_of(result)
     assert (check.passed, check.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert check.description.startswith("1 of 2 tables need upkeep. ops.planes: 6 runs")

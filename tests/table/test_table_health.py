@@ -47,8 +47,8 @@ def test_empty_table_needs_no_maintenance(catalog):
 def test_score_falls_with_runs_of_bucket(catalog, pieces, score):
     health = table_health(table_with_rows(catalog, pieces).state.store)
     assert health.score == score
-    expected = f"{pieces} runs on level 0 of a bucket" if score <= DUE_SCORE else None
-    assert health.reason == expected
+    expected = f"{pieces} runs on level 0 of a bucket (limit 5): run compact"
+    assert health.reason == (expected if score <= DUE_SCORE else None)
     assert (health.most_runs, health.level_0_files) == (pieces, pieces)
 
 
@@ -81,7 +81,7 @@ def test_due_snapshots_are_reported(catalog):
     assert table_health(store, limits, LaterClock(table, 0)).reason is None
     late = table_health(store, limits, LaterClock(table, 3))
     assert (late.score, late.snapshot_count) == (16, 12)
-    assert late.reason == "12 snapshots, the oldest 3.0 days beyond its retention"
+    assert late.reason == "12 snapshots, the oldest 3.0 days beyond its retention: run expire"
     never = HealthLimits(debt=FileDebt(small_files=None), late_expiry=None)
     assert table_health(store, never, LaterClock(table, 3)).reason is None
     assert HealthLimits().late_expiry == dt.timedelta(days=1)
@@ -105,7 +105,7 @@ def test_orphans_are_counted_only_with_limit(catalog):
     limits = HealthLimits(orphan_bytes=1000, late_expiry=None)
     health = table_health(table._store, limits, later)
     assert (health.orphan_bytes, health.score) == (2000, 25)
-    assert health.reason == "2,000 bytes of files that nothing names"
+    assert health.reason == "2,000 bytes of files that nothing names: run clean"
     # Younger than a day: a write may go on.
     assert table_health(table.state.store, limits).orphan_bytes == 0
 
@@ -115,7 +115,8 @@ def test_catalog_shows_all_its_tables(catalog):
     table_with_rows(catalog, 1, name="fine")
     rows = catalog.get_system_table("sys.table_health").to_arrow().to_pylist()
     shown = {row["table_name"]: (row["score"], row["reason"]) for row in rows}
-    assert shown == {"due": (50, "5 runs on level 0 of a bucket"), "fine": (90, None)}
+    reason = "5 runs on level 0 of a bucket (limit 5): run compact"
+    assert shown == {"due": (50, reason), "fine": (90, None)}
 
 
 def test_patterns_select_tables_and_unknown_name_is_refused(catalog):

@@ -237,12 +237,14 @@ class FileDebt(Value):
         runs, small, deleted = shape.level_0_runs, shape.small_files, shape.deleted_rows
         waiting, rows = shape.waiting_files, max(1, shape.row_count)
         if self.level_0_runs:
-            yield runs / self.level_0_runs, f"{counted(runs, 'run')} on level 0 of a bucket"
+            text = f"{counted(runs, 'run')} on level 0 of a bucket (limit {self.level_0_runs})"
+            yield runs / self.level_0_runs, text
         if self.small_files and not shape.has_key:
-            yield small / self.small_files, counted(small, "small file")
+            text = f"{counted(small, 'small file')} (limit {self.small_files})"
+            yield small / self.small_files, text
         if self.deleted_rows is not None and deleted:
             load = deleted / (self.deleted_rows * rows) if self.deleted_rows else float("inf")
-            yield load, f"{deleted:,} of {rows:,} rows deleted"
+            yield load, f"{deleted:,} of {rows:,} rows deleted (limit {self.deleted_rows:.0%})"
         if self.waiting_files:
             text = f"{counted(waiting, 'file')} of rows that wait for a bucket"
             yield waiting / self.waiting_files, text
@@ -268,7 +270,7 @@ class TableHealth(Value):
     score: int
     """100 needs nothing; 50 and less: a limit is reached, at 25 by twice its number."""
     reason: str | None
-    """The limits that are reached, in words."""
+    """The limits that are reached, in words, each with the operation that helps."""
     row_count: int
     """Physical rows."""
     total_bytes: int
@@ -320,7 +322,8 @@ def table_health(
     orphan_bytes = None
     if limits.orphan_bytes is not None:
         orphan_bytes = clean_orphan_files(store, clock=clock).total_bytes
-    loads = [*limits.debt.loads(shape), *_expiry_load(store, limits, oldest, count, now_ms)]
+    loads = [(load, f"{text}: run compact") for load, text in limits.debt.loads(shape)]
+    loads += _expiry_load(store, limits, oldest, count, now_ms)
     if snapshot is not None and (fault := manifest_fault(store, snapshot)):
         loads.append((2, fault))
     if limits.consumer_lag:
@@ -328,7 +331,9 @@ def table_health(
         loads.append((lag / limits.consumer_lag, reason))
     if limits.orphan_bytes:
         size = orphan_bytes or 0
-        loads.append((size / limits.orphan_bytes, f"{size:,} bytes of files that nothing names"))
+        loads.append(
+            (size / limits.orphan_bytes, f"{size:,} bytes of files that nothing names: run clean")
+        )
     in_bucket = Counter((entry.partition, entry.bucket) for entry in entries)
     small = sum(
         entry.file.file_size < shape.target_bytes // 2
@@ -380,7 +385,8 @@ def _expiry_load(
         return
     late_ms = now_ms - oldest.time_millis - retention.time_ms
     days = late_ms / 86_400_000
-    text = f"{counted(count, 'snapshot')}, the oldest {days:,.1f} days beyond its retention"
+    late = f"the oldest {days:,.1f} days beyond its retention"
+    text = f"{counted(count, 'snapshot')}, {late}: run expire"
     yield late_ms / (limits.late_expiry.total_seconds() * 1000), text
 
 
