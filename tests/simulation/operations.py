@@ -117,6 +117,10 @@ def _rescale(catalog: TableCatalog, task: Task) -> object:
     return table_of(catalog).rescale(EXECUTOR, buckets=buckets, commit_user=task.user)
 
 
+def _analyze(catalog: TableCatalog, task: Task) -> object:
+    return table_of(catalog).analyze(commit_user=task.user).snapshot
+
+
 def _erase(catalog: TableCatalog, _: Task) -> object:
     return erase(
         table_of(catalog), f"id = {SHARED}", orphans_older_than_ms=AGE_MS, executor=EXECUTOR
@@ -276,6 +280,7 @@ OPERATIONS: dict[str, Operation] = {
     "erase": Operation(perform=_erase),
     "compact": Operation(perform=_compact),
     "rescale": Operation(perform=_rescale),
+    "analyze": Operation(perform=_analyze),
     "expire": Operation(perform=_expire),
     "clean": Operation(perform=_clean),
     "rollback": Operation(perform=_rollback, undoes=True),

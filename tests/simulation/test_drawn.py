@@ -196,6 +196,9 @@ NAMED = {
         scripts=(("overwrite", "rescale"), ("expire",), ("append",), ("alter",)),
         turns=((2, 60), (3, 49), (0, 68), (1, 144)),
     ),
+    "Iceberg's readers see a rescaling that is tried again": Schedule(
+        iceberg=True, scripts=(("rescale",),), faults=((0, 55, Fault.DIE),)
+    ),
     "an erasure leaves the base of a commit that was made after it read the newest": Schedule(
         kind=Kind.S3,
         keyed=False,

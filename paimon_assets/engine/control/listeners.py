@@ -1,7 +1,7 @@
 """The add-ons that follow the commits of a table, and clean up after it."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, cast
 
@@ -10,7 +10,7 @@ from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileStatus
-from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,19 @@ def follow_commit(store: FileStore, snapshot: Snapshot, base: Snapshot | None = 
     """Let the add-ons of a table follow a commit."""
     for listener in listeners(_options_at(store, snapshot)):
         listener.committed(store, snapshot, base)
+
+
+def find_followed(
+    store: FileStore, commit_user: str, number: int, kinds: Iterable[CommitKind] = tuple(CommitKind)
+) -> Snapshot | None:
+    """Return the snapshot that a user made before, if any (`SnapshotManager.find_commit`).
+
+    Add-ons follow it: the process that made it may have died before they did.
+    """
+    made = store.snapshots.find_commit(commit_user, number, kinds)
+    if made is not None:
+        follow_commit(store, made)
+    return made
 
 
 def _options_at(store: FileStore, snapshot: Snapshot) -> Mapping[str, str]:

@@ -25,6 +25,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure
 from paimon_assets.engine.control.commit.file_store_commit import Condition, FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.listeners import find_followed
 from paimon_assets.engine.control.maintenance.removed_segments import readable_segments
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -139,7 +140,7 @@ class Segments(Value):
         """
         user = commit_user or NewUser("segment-add-")
         base = self.store.snapshots.latest()
-        earlier = self.store.snapshots.find_commit(user, snap.BATCH_COMMIT_IDENTIFIER)
+        earlier = find_followed(self.store, user, snap.BATCH_COMMIT_IDENTIFIER)
         if earlier is not None:
             done = tuple(self._finish(user, earlier))
             return SegmentOutcome(segments=done, snapshot=earlier, was_already_committed=True)

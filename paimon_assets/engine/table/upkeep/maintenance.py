@@ -21,7 +21,7 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.commit.changes import data_version
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import behind, listeners
+from paimon_assets.engine.control.listeners import behind, find_followed, listeners
 from paimon_assets.engine.control.maintenance import expire_partitions as partitions
 from paimon_assets.engine.control.maintenance import expire_snapshots as snapshots
 from paimon_assets.engine.control.maintenance import orphan_files, tag_files
@@ -60,9 +60,7 @@ def analyze(
     Source: `org.apache.paimon.spark.commands.PaimonAnalyzeTableColumnCommand`.
     """
     user = commit_user or NewUser()
-    done = store.snapshots.find_commit(
-        user, snap.BATCH_COMMIT_IDENTIFIER, [snap.CommitKind.ANALYZE]
-    )
+    done = find_followed(store, user, snap.BATCH_COMMIT_IDENTIFIER, [snap.CommitKind.ANALYZE])
     if done is not None:
         return AnalyzeOutcome(snapshot=done, statistics=None)
     plan = ReadBuilder(store=store).with_columns(columns).plan()

@@ -19,6 +19,7 @@ from paimon_assets.engine.control.commit.checks import CommitChecks
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.listeners import find_followed
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.scan.split_generator import skips_level_0
 from paimon_assets.engine.control.write_planning import rewriting_schema, write_context
@@ -41,7 +42,7 @@ def rescale(
 ) -> snap.Snapshot | None:
     """Give partitions another bucket count, in one snapshot (`Table.rescale`)."""
     if commit_user is not None:
-        committed = store.snapshots.find_commit(commit_user, snap.BATCH_COMMIT_IDENTIFIER)
+        committed = find_followed(store, commit_user, snap.BATCH_COMMIT_IDENTIFIER)
         if committed is not None:
             return committed
     store = store.current()

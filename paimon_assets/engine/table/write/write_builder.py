@@ -27,7 +27,7 @@ from paimon_assets.engine.control.commit.planned_on import KEYS_CHANGED, WRITTEN
 from paimon_assets.engine.control.commit.request import Attempts
 from paimon_assets.engine.control.features import check_writable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.listeners import follow_commit
+from paimon_assets.engine.control.listeners import find_followed
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import key_bootstrap, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -88,18 +88,12 @@ class CommitBuilder(Value):
         return replace(self, condition=_both(self.condition, condition))
 
     def find_committed(self) -> Snapshot | None:
-        """Return the snapshot this user and identifier made before, if any.
-
-        Add-ons follow it: the process that made it may have died before they did.
-        """
+        """Return the snapshot this user and identifier made before, if any."""
         if self.commit_user is None:
             return None
-        made = self.store.snapshots.find_commit(
-            self.commit_user, self.commit_identifier, self.commit_kinds
+        return find_followed(
+            self.store, self.commit_user, self.commit_identifier, self.commit_kinds
         )
-        if made is not None:
-            follow_commit(self.store, made)
-        return made
 
     def commit_as(
         self,
