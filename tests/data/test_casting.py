@@ -179,6 +179,16 @@ def test_text_of_real_does_not_depend_on_its_neighbours(real, neighbours):
         assert found.to_pylist() == alone[: len(REALS)] + alone[len(REALS) :] * many
 
 
+def test_large_whole_double_shows_digits_of_older_java():
+    values = pa.array([2.0**54, 2.0**60, 2.0**62])
+    found = cast_array(values, parse_type("DOUBLE"), parse_type("STRING"))
+    assert found.to_pylist() == [
+        "1.8014398509481984E16",
+        "1.15292150460684698E18",
+        "4.6116860184273879E18",
+    ]
+
+
 LTZ = "TIMESTAMP(3) WITH LOCAL TIME ZONE"
 NEW_YORK, SHANGHAI = "America/New_York", "Asia/Shanghai"
 

@@ -169,6 +169,13 @@ def test_values_round_trip_through_text(text, data):
     assert same_values(cast_array(as_text, parse_type("STRING"), parse_type(text)), column)
 
 
+@given(st.integers(-719_528, 2_932_896), st.integers(0, 2))
+def test_late_dates_show_last_four_digits_of_year(day, cycles):
+    days = [day, day + cycles * 3_652_425]  # as many in every 10,000 years
+    same, late = java(days, "DATE", "STRING").to_pylist()
+    assert same == late
+
+
 def is_four_digit_year(count, text):
     units = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
     seconds = count // units[to_arrow_type(parse_type(text)).unit]
@@ -213,6 +220,7 @@ def round_decimal(value, precision, scale, mode):
         return result if abs(result) < Decimal(10) ** (precision - scale) else None
 
 
+LONG_EXPONENTS = st.integers(-1100, 900)
 DECIMALS = ["DECIMAL(5, 2)", "DECIMAL(18, 0)", "DECIMAL(38, 10)", "DECIMAL(38, 38)",
             "DECIMAL(20, 5)", "DECIMAL(18, 18)", "DECIMAL(1, 0)"]  # fmt: skip
 
@@ -238,6 +246,25 @@ def test_decimals_become_integers_without_fraction(data, source, target, dialect
     assert found.to_pylist() == [(whole + half) % (2 * half) - half]
 
 
+@pytest.mark.parametrize("scale", range(20))
+def test_decimals_of_more_than_18_digits_become_nearest_double(scale):
+    unscaled = np.random.default_rng(scale).integers(-(2**63) + 1, 2**63, 100).tolist()
+    values = [exact(each, scale) for each in unscaled]
+    source = parse_type(f"DECIMAL(19, {scale})")
+    found = cast_array(pa.array(values, to_arrow_type(source)), source, parse_type("DOUBLE"))
+    assert found.to_pylist() == [float(value) for value in values]
+
+
+@given(st.text("0123456789aF", max_size=20), st.text("0123456789aF", max_size=4), LONG_EXPONENTS)
+def test_hexadecimal_texts_become_nearest_double(whole, part, exponent):
+    text = f"-0x{whole}.{part}p{exponent}"
+    if whole or part:
+        assert java([text], "STRING", "DOUBLE").to_pylist() == [float.fromhex(text)]
+    else:
+        with pytest.raises(InvalidInputError):
+            java([text], "STRING", "DOUBLE")
+
+
 @given(st.data(), st.sampled_from(sorted(BITS)), st.sampled_from(DECIMALS), dialects)
 def test_integers_become_decimals_exactly_or_null(data, source, target, dialect):
     listed = data.draw(st.lists(signed_integers(BITS[source]), max_size=4))
@@ -256,7 +283,7 @@ def test_integers_become_decimals_exactly_or_null(data, source, target, dialect)
         st.tuples(
             st.sampled_from(["", "-", "+"]),
             st.text("0123456789", max_size=45),
-            st.text("0123456789", max_size=45),
+            st.text("0123456789", max_size=45) | st.text("04٣९", max_size=9),
             st.integers(-60, 60) | st.just(0),
         ).filter(lambda parts: parts[1] or parts[2]),
         min_size=1,

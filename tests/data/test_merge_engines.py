@@ -274,7 +274,15 @@ PARTIAL_OPTIONS = {
 }
 
 
+# The second record restarts the key; then the third one is not late for its group, and removes it.
+REMOVED_TWICE = [
+    (kind, {**dict.fromkeys(PARTIAL, 0), "k": 0, "s": s, "t": t})
+    for kind, s, t in ((RowKind.INSERT, 1, 5), (RowKind.DELETE, 2, 1), (RowKind.DELETE, 1, 3))
+]
+
+
 @pytest.mark.parametrize("name", PARTIAL_OPTIONS)
+@example(records=REMOVED_TWICE, all_add=False)
 @settings(max_examples=often(24))
 @given(records=records_strategy(PARTIAL), all_add=st.booleans())
 def test_partial_update_equals_fold_of_records(name, records, all_add):

@@ -146,7 +146,7 @@ def test_wraps_are_counted_over_flushes(data, first):
     millis = data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=40))
     repeats = data.draw(st.sampled_from([1, 30, 120]))
     values = np.repeat(longs(*millis), repeats)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=3)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=9)))
     counters = np.arange(first, first + len(values), dtype=np.int64)
     counter = WrapCounter(config=config(MILLI))
     counted = sum(
@@ -161,6 +161,13 @@ def test_flag_before_counter_separates_retractions():
     counter = WrapCounter(config=config(FLAG, MILLI))
     assert counter.count(values, counters, np.array([True, False])) == 0
     assert WrapCounter(config=config(MILLI, FLAG)).count(values, counters, adds(2)) == 1
+
+
+def test_digits_after_wrap_are_compared_with_highest_of_unit():
+    counter = WrapCounter(config=config(MILLI))
+    flushes = [(7, 999), (7, 1000), (8, 1001), (8, 1002), (7, 1003)]
+    counts = [counter.count(longs(value), longs(count), adds(1)) for value, count in flushes]
+    assert counts == [0, 1, 0, 0, 1]
 
 
 def test_layout_without_counter_never_wraps():
@@ -207,10 +214,12 @@ def test_unit_counter_continues_at_highest_number(data, steps):
 
 
 def test_rows_beyond_unit_digits_are_counted():
-    counter = UnitCounter(config=config(MILLI), highest_stored=highest_of([7_998, 8_005]))
-    counters, beyond = counter.count(longs(7, 7, 8, 7), adds(4))
-    assert counters.tolist() == [999, 1000, 6, 1001]
-    assert beyond == 2
+    counter = UnitCounter(
+        config=config(MILLI), highest_stored=highest_of([6_999, 7_998, 8_005, 9_000])
+    )
+    counters, beyond = counter.count(longs(7, 7, 8, 7, 9, 6), adds(6))
+    assert counters.tolist() == [999, 1000, 6, 1001, 1, 1000]
+    assert beyond == 3
 
 
 def test_milliseconds_of_second_share_counter():

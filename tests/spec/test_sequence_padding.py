@@ -37,7 +37,8 @@ ALL = [FLAG, "second-to-micro", "millis-to-micro"]
         ("TIMESTAMP", [FLAG]),
         ("TIMESTAMP_LTZ(9)", [FLAG]),
         ("DECIMAL(18, 0)", ALL),
-        ("DECIMAL(10, 2)", [FLAG]),
+        ("DECIMAL(10, 1)", [FLAG]),
+        ("DECIMAL(18, 2)", [FLAG]),
         ("DECIMAL(19, 0)", []),
         ("FLOAT", []),
         ("STRING", []),
@@ -91,6 +92,12 @@ def test_layout_sequence_number_takes_every_legacy_type(seq_type):
     config = padding_of(own)
     assert config is not None
     assert config.field.name == "s"
+
+
+def test_layout_sequence_number_needs_primary_key():
+    layout = {"sequence.padding.layout": "sequence-number", "sequence.padding-field": "s"}
+    with pytest.raises(InvalidInputError, match="needs a primary key"):
+        validate_schema(table_schema({"s": "INT"}, options={"bucket": "-1", **layout}))
 
 
 @pytest.mark.parametrize(
