@@ -21,6 +21,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.row_files import process_end
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
@@ -59,6 +60,7 @@ class EmbeddedExecutor:
         self._threads = Threads(threads) if threads else _threads_of_process()
         self._log = log
         prefer_jemalloc()
+        process_end()
 
     def map_splits(
         self, context: ReadContext, splits: Sequence[DataSplit]

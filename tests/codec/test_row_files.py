@@ -129,9 +129,23 @@ def test_storage_failure_is_not_reported_as_damage(tmp_path):
 
 _ENDS = """
 import sys
+import pyarrow as pa
 from paimon_assets.engine.codec.row_files import as_file
+from paimon_assets.engine.table.frames.arrow_dataset import ScanDataset
 from pyarrow.csv import open_csv
 from pyarrow.json import open_json
+
+SCHEMA = pa.schema({"id": pa.int64()})
+
+def endless_rows():
+    while True:
+        memory = [None, pa.py_buffer(bytes(8000))]  # of Python
+        yield pa.record_batch([pa.Array.from_buffers(pa.int64(), 1000, memory)], schema=SCHEMA)
+        sum(range(1_000_000))
+
+def scan(file):
+    rows = lambda *_: pa.RecordBatchReader.from_batches(SCHEMA, endless_rows())
+    return ScanDataset(SCHEMA, rows).to_batches()
 
 def endless():
     yield sys.argv[2].encode()
@@ -141,7 +155,7 @@ def endless():
 
 kept = None
 try:
-    kept = (open_json if sys.argv[1] == "json" else open_csv)(as_file(endless()))
+    kept = {"json": open_json, "csv": open_csv, "dataset": scan}[sys.argv[1]](as_file(endless()))
     next(iter(kept))
 except Exception as error:
     kept = kept, error
@@ -155,6 +169,7 @@ print("begun")
         ("csv", "id\n", "1\n"),
         ("json", '{"id": 1, "v": "x"}\n', '{"id": 1, "v": "x"}\n'),
         ("json", '{"id": 1}\n', '{"id": "x"}\n'),
+        ("dataset", "", ""),
     ],
 )
 def test_process_ends_during_read_ahead(row_format, first, line):

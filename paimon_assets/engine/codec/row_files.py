@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from functools import cache, partial
 from itertools import chain
-from typing import Any
-from weakref import WeakSet
+from threading import Event
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -23,6 +23,7 @@ from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, MOST_LEVEL
 from paimon_assets.engine.errors import FormatError, PaimonError, storage_failure
 from paimon_assets.engine.spec.values import Value
 
+T = TypeVar("T")
 _ARROW_ERRORS = (
     pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowIndexError,
     pa.ArrowNotImplementedError,
@@ -122,16 +123,14 @@ class _Blocks(io.RawIOBase):
     """A file whose blocks are produced on demand."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
-        self._blocks, self._rest, self.is_over = blocks, memoryview(b""), False
-        _FILES.add(self)
-        _at_exit()
+        self._blocks, self._rest = until_exit(blocks), memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            block = None if self.is_over else next(self._blocks, None)
+            block = next(self._blocks, None)
             if block is None:
                 return 0
             self._rest = memoryview(block)
@@ -141,26 +140,43 @@ class _Blocks(io.RawIOBase):
         return count
 
 
-_FILES: WeakSet[_Blocks] = WeakSet()
+_HANDOVERS = 8
+"""Tasks of one pool of threads begin some of the other one."""
 
 
 @cache
-def _at_exit() -> None:
-    atexit.register(_end_reads)
+def process_end() -> Event:
+    """Return the event of the process's end, at which Arrow's threads finish their tasks.
 
-
-def _end_reads() -> None:
-    """Let Arrow's threads finish, which read ahead of readers that nothing reads on.
-
-    A thread that waits for the interpreter while it ends would abort the process, or hang in it.
+    They read ahead of readers that nothing reads on, and free buffers of Python late. A thread that
+    waits for the interpreter while it ends aborts the process ("terminate called without an active
+    exception"), or hangs in it.
     """
-    from pyarrow import json
+    event = Event()
+    atexit.register(_end_reads, event)
+    return event
 
-    for file in list(_FILES):
-        file.is_over = True
+
+def _end_reads(end: Event) -> None:
+    from pyarrow import csv
+
+    end.set()
     pa.set_io_thread_count(1)
-    source: Any = pa.BufferReader(b"{}")
-    json.open_json(source)  # after the tasks of all other threads
+    pa.set_cpu_count(1)
+    memory = pa.BufferOutputStream()  # of Arrow: a thread may free it, too
+    memory.write(b"a\n1\n")
+    for _ in range(_HANDOVERS):
+        source: Any = pa.BufferReader(memory.getvalue())
+        csv.read_csv(source)  # by both pools, after all other threads of theirs
+
+
+def until_exit(parts: Iterator[T]) -> Iterator[T]:
+    """Yield the parts that Arrow's threads ask for, none once the process ends."""
+    end = process_end()
+    for part in parts:
+        yield part
+        if end.is_set():
+            return
 
 
 def as_file(blocks: Iterator[bytes], *, in_blocks: bool = False) -> Any:

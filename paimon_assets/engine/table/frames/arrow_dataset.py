@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from paimon_assets.engine.codec.row_files import until_exit
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.table.frames.arrow_filter import columns_of, weaker_filter
@@ -47,7 +48,7 @@ class ScanDataset(ds.Dataset):
                 yield from reader
 
         return ds.Scanner.from_batches(
-            batches(), schema=reader.schema, columns=columns, filter=both
+            until_exit(batches()), schema=reader.schema, columns=columns, filter=both
         )
 
     def _needed_columns(self, columns: Any, filtered: Any) -> list[str] | None:
