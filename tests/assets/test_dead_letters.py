@@ -141,6 +141,7 @@ def test_bad_value_is_named_with_its_column(landing: Path, paimon: PaimonCatalog
     (landing / "1.csv").write_text("id,note,day\n1,a,2024-01-01\nx,a,2024-01-01\n")
     text = failure_text(ingest(paimon, landing, format="csv"))
     assert "1.csv', line 3: column 'id': 'x' is not a value of type BIGINT" in text
+    assert "declare a wider type with schema_policy='sync', or say FileSource(dead" in text
 
 
 def test_values_are_not_shown_where_resource_hides_them(landing: Path, warehouse: str) -> None:

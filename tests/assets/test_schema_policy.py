@@ -120,6 +120,7 @@ def test_widen_widens_and_add_does_not(make: Any, paimon: PaimonCatalogResource)
     wide = {"id": [1], "v": [2.5]}
     text = failure_text(io_run(make(schema(v="DOUBLE"), wide, schema_policy="add"), paimon))
     assert "column 'v' is declared DOUBLE but stored FLOAT" in text
+    assert "let the asset do it (schema_policy 'widen' or 'sync')" in text
     metadata = ok(make(schema(v="DOUBLE"), wide, schema_policy="widen"), paimon)
     assert diff(metadata) == [("column", "type", "v FLOAT", "v DOUBLE")]
     text = failure_text(io_run(make(schema(v="INT"), ONE, schema_policy="widen"), paimon))

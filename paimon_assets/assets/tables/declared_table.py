@@ -205,12 +205,13 @@ def verify_schema(
         return
     shown = declared if policy is SchemaPolicy.ERROR else expected
     differences = list(schema_differences(shown, stored))
-    way_out = f"; the schema policy '{policy}' does not reach it"
-    if policy is SchemaPolicy.ERROR:
-        reach = [f"'{each}'" for each in SchemaPolicy if _reaches(each, stored, declared)]
-        way_out = f", or let the asset do it (schema_policy {' or '.join(reach)})" if reach else ""
-        if not reach:
-            unreachable = _changes_of(SchemaPolicy.SYNC, stored, declared).unreachable
+    if reach := [f"'{each}'" for each in SchemaPolicy if _reaches(each, stored, declared)]:
+        way_out = f", or let the asset do it (schema_policy {' or '.join(reach)})"
+    elif policy is SchemaPolicy.ERROR:
+        way_out = ""
+        unreachable = _changes_of(SchemaPolicy.SYNC, stored, declared).unreachable
+    else:
+        way_out = f"; the schema policy '{policy}' does not reach it"
     why = f" {' '.join(unreachable)}" if unreachable else ""
     raise InvalidInputError(
         f"Table {identifier} is not as the asset declares: {'; '.join(differences)}.{why} "

@@ -65,6 +65,7 @@ class Place(StrEnum):
 
 
 BAD_RECORD = "bad-record"
+_MISFIT = " is not a value of type "
 _SOURCES = {Place.LINE: "FileSource", Place.OFFSET: "KafkaSource"}
 
 
@@ -72,9 +73,11 @@ def refusal(file: str, record: Rejected, place: Place, *, show: bool = False) ->
     """Return the error of a record that has no table to go to; `show`: it may show values."""
     shown = f" It begins with {sample(record.text)}." if show and record.text else ""
     reason = record.reason.rstrip(".") if show else "it does not parse, or does not fit the table"
+    wider = ", declare a wider type with schema_policy='sync'" if _MISFIT in record.reason else ""
+    way_out = f"{_SOURCES[place]}(dead_letters='db.table'), a table for such records"
     return FormatError(
         f"'{printable(file)}', {place} {record.place}: {reason}.{shown} Nothing was committed. "
-        f"Correct it, or say {_SOURCES[place]}(dead_letters='db.table'), a table for such records.",
+        f"Correct it{wider}, or say {way_out}.",
         kind=BAD_RECORD,
         file=file,
         line=record.place,
@@ -307,6 +310,4 @@ def plain_reason(reason: str, schema: pa.Schema) -> str:
         return _RECORD.sub(r"\1", reason)
     if name not in schema.names:
         return reason
-    return (
-        f"column '{name}': {text} is not a value of type {from_arrow_type(schema.field(name).type)}"
-    )
+    return f"column '{name}': {text}{_MISFIT}{from_arrow_type(schema.field(name).type)}"
