@@ -154,7 +154,7 @@ def test_maintenance_reports_tables_and_skips_missing(ui: Webserver, ingestion_r
     assert done.status == "SUCCESS", done.log()
     text, shown = done.event("ObservationEvent", *FLIGHTS)
     assert text.startswith("Dry run: ")
-    assert {line["task"] for line in shown["paimon/tasks"]} >= {"expire_snapshots", "create_tags"}
+    assert shown["paimon/dry_run"] is True
     assert "Table demo.daily_delays is not there yet." in done.log()
 
 

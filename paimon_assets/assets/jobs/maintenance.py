@@ -208,13 +208,10 @@ class _Run(Struct, kw_only=True):
         dry = "Dry run: " if self.config.dry_run else ""
         text = f"{dry}{'; '.join(_texts(done.reports)) or 'Nothing to do'}."
         self.context.log.info("Table %s: %s", target.identifier, text)
-        metadata: Metadata = {
-            "paimon/dry_run": self.config.dry_run,
-            "paimon/tasks": grid(
-                {key: value for key, value in line.items() if key != "table"} for line in done.lines
-            ),
-            **{f"paimon/{report.task.value}": report.count for report in done.reports},
-        }
+        lines = [{key: line[key] for key in line if key != "table"} for line in done.shown]
+        metadata: Metadata = {"paimon/dry_run": self.config.dry_run}
+        if lines:
+            metadata["paimon/tasks"] = grid(lines)
         self.context.log_event(
             dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
         )
