@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -54,16 +55,22 @@ def page() -> str:
         f"| `{name}` | {_summary(CLASSES[name])} | {again} |\n" for name, again in _AGAIN.items()
     )
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            _put_messages_in(node)
-            if isinstance(node, ast.Call) and (raised := _error_of(node)):
-                found[raised[:2]].add(raised[2])
+    for kind, name, arguments in errors_made():
+        found[kind, name].add(_message(arguments))
     kinds = "".join(
         f"| `{kind}` | {name} | {min(texts, key=lambda text: (not text, len(text), text))} |\n"
         for (kind, name), texts in sorted(found.items())
     )
     return f"{_HEAD}{classes}{_KINDS}{kinds}"
+
+
+def errors_made() -> Iterator[tuple[str, str, list[ast.expr]]]:
+    """Yield (kind, class, arguments) of the calls in the package that make an error of a kind."""
+    for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            _put_messages_in(node)
+            if isinstance(node, ast.Call) and (error := _error_of(node)):
+                yield error
 
 
 def _summary(error: type) -> str:
@@ -82,8 +89,8 @@ def _put_messages_in(node: ast.AST) -> None:
                 call.args[0] = message
 
 
-def _error_of(call: ast.Call) -> tuple[str, str, str] | None:
-    """Return (kind, class, message) of a call that makes an error of a kind."""
+def _error_of(call: ast.Call) -> tuple[str, str, list[ast.expr]] | None:
+    """Return (kind, class, arguments) of a call that makes an error of a kind."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="errors"), attr=name):
             pass
@@ -91,7 +98,7 @@ def _error_of(call: ast.Call) -> tuple[str, str, str] | None:
             return None
     for keyword in call.keywords if name in CLASSES else ():
         if keyword.arg == "kind" and isinstance(keyword.value, ast.Constant):
-            return str(keyword.value.value), name, _message(call.args)
+            return str(keyword.value.value), name, call.args
     return None
 
 
@@ -99,19 +106,20 @@ def _message(arguments: list[ast.expr]) -> str:
     """Return a message with `…` for its values; empty if it is made elsewhere."""
     if not arguments or isinstance(arguments[0], ast.Name | ast.Call | ast.Attribute):
         return ""
-    text = re.sub("(…[^a-zA-Z…]*)+…", "…", _text(arguments[0])).replace("|", "\\|")
+    text = re.sub("(…[^a-zA-Z…]*)+…", "…", text_of(arguments[0])).replace("|", "\\|")
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST].rpartition(' ')[0]} …"
 
 
-def _text(node: ast.expr) -> str:
+def text_of(node: ast.expr) -> str:
+    """Return a message with `…` for each value."""
     match node:
         case ast.Constant(value=str(text)):
             return text
         case ast.JoinedStr(values=parts):
-            return "".join(map(_text, parts))
+            return "".join(map(text_of, parts))
         case ast.BinOp(left=left, right=right):
-            return _text(left) + _text(right)
+            return text_of(left) + text_of(right)
         case _:
             return "…"
 

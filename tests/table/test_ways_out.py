@@ -1,4 +1,4 @@
-"""Refusals of declarations, writes and reads, each with its way out taken."""
+"""Refusals of tables, their rows, files and histories, each with its way out taken."""
 
 import datetime as dt
 import json
@@ -8,9 +8,22 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
-from paimon_assets import EmbeddedExecutor, Schema, add_column, update_column_default_value
+from paimon_assets import (
+    EmbeddedExecutor,
+    Schema,
+    add_column,
+    open_catalog,
+    open_table,
+    set_option,
+    update_column_default_value,
+    update_column_type,
+)
+from paimon_assets.engine.contract.wire import dump_split
 from paimon_assets.engine.spec.predicate.predicate import Like
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
+from tests.testkit.evolving import EVOLVING
+from tests.testkit.foreign import add_segment, rows
+from tests.testkit.foreign import write as write_file
 from tests.testkit.tables import compact, read, write
 from tests.testkit.ways import Place, take, ways
 
@@ -96,6 +109,134 @@ def frames(*frames_):
 
 def day_table(at, name="db.p", **declared):
     return at.table({"k": "INT", "d": "STRING"}, name=name, **{**DAYS, **declared})
+
+
+S3 = {"s3.access-key": "a", "s3.secret-key": "b"}
+
+
+def split_bytes(at, **how):
+    """Return the plan of a table with a row as bytes."""
+    return at.table(NUMBERS, (1, 2)).new_read_builder().plan().to_bytes(**how)
+
+
+def text_plan(at):
+    return segment(at, "a.csv").new_read_builder().plan()
+
+
+def segment(at, name):
+    """Return a table with a segment of one file."""
+    table = at.table({"a": "INT", "b": "STRING"})
+    if not table.segments().listed():
+        file = write_file(at.path / "in" / name, rows((1, "x")))
+        add_segment(table, file.parent, file.suffix[1:])
+    return table.refresh()
+
+
+def changes(at, mode, *, kinds=False):
+    """Read the changes of a table whose files were compacted in between."""
+    table = at.table(NUMBERS)
+    if table.latest_snapshot() is None:
+        write(table, (1, 1))
+        write(table, (2, 2))
+        compact(table)
+    builder = table.refresh().new_read_builder().between(1, 3, mode=mode)
+    return read(builder.with_row_kinds() if kinds else builder)
+
+
+def rescale(at, mode):
+    table = keyed_table(at, (1, 1))
+    if table.latest_snapshot().id == 1:
+        table.alter([set_option("bucket", "2")])
+        table.refresh().rescale(EmbeddedExecutor(1), buckets=2)
+    return read(keyed_table(at).new_read_builder().between(1, 2, mode=mode))
+
+
+def column_update(make):
+    def call(at):
+        table = at.table({**NUMBERS, "s": "INT"}, (1, 2, 3), options=EVOLVING)
+        return table.new_column_write_builder(["s"], reads=["k"]).write(make)
+
+    return call
+
+
+def replace_rows(at, name="db.t", **options):
+    table = at.table(NUMBERS, (1, 1), name=name, options=options)
+    if table.latest_snapshot().id == 1:
+        read(table.new_read_builder().with_consumer("c"))
+        table.consumers.reset("c", 2)
+        table.overwrite(ONE)
+    return table.refresh()
+
+
+def consume(at, *, kinds=False, **options):
+    builder = replace_rows(at).copy(options).new_read_builder().with_consumer("c")
+    return read(builder.with_row_kinds() if kinds else builder)
+
+
+def expire(at):
+    table = at.table(NUMBERS, (1, 1), options={"snapshot.num-retained.min": "1",
+                                               "snapshot.num-retained.max": "1"})  # fmt: skip
+    if table.latest_snapshot().id == 1:
+        write(table, (2, 2))
+        write(table, (3, 3))
+        at.catalog.execute("CALL sys.expire_snapshots(table => 'db.t', retain_max => 1)")
+    return table.refresh()
+
+
+def before_ids(at):
+    table = at.table(NUMBERS, (1, 1))
+    if table.schema.id == 0:
+        table.enable_row_ids()
+        write(table.refresh(), (2, 2))
+    return table.refresh()
+
+
+def foreign_in_folder(at):
+    path = Path(at.table().path)
+    (path / "notes.txt").write_text("mine")
+    at.catalog.drop_table("db.t")
+
+
+def link_in_place(at):
+    table = Path(at.table().path)
+    table.rename(at.path / "elsewhere")
+    table.symlink_to(at.path / "elsewhere")
+    at.catalog.drop_table("db.t")
+
+
+def remove_link(at):
+    (at.path / "w" / "db.db" / "t").unlink()
+    at.catalog.create_table("db.t", NUMBERS)
+
+
+def lose(at, *, narrow=True):
+    table = at.table({"k": "INT", "n": "BIGINT"})
+    if table.latest_snapshot() is None:
+        write(table, (1, 2**40))
+    return table.alter_checked([update_column_type("n", "INT")])
+
+
+def external_split(at):
+    return segment(at, "1.parquet").new_read_builder().plan().splits[0]
+
+
+def damage_index(at, **options):
+    indexed = {"file-index.bloom-filter.columns": "k", "file-index.in-manifest-threshold": "1 b"}
+    table = at.table(NUMBERS, (1, 2), options=indexed)
+    for path in Path(table.path).glob("bucket-0/*.index"):
+        path.write_bytes(b"x" * path.stat().st_size)
+    return table.copy(options).to_arrow(where="k = 1")
+
+
+def expire_days(formatter):
+    text = formatter.replace("'", "''")
+    return lambda at: (
+        at.table({"k": "INT", "d": "STRING"}, (1, "2024-01-01T"), partition_keys=["d"]),
+        at.catalog.execute(
+            "CALL sys.expire_partitions(table => 'db.t', expiration_time => '1 d',"
+            f" timestamp_formatter => '{text}')"
+        ),
+    )
 
 
 MAXIMUM = {"fields.n.aggregate-function": "max"}
@@ -252,6 +393,74 @@ WAYS = [
      scan(where="k IN (SELECT 1)"), scan(where="k IN (1, 2)")),
     ("where", "Give a text such as",
      scan(where=7), scan(where="k > 3 AND n IN (1)")),
+    ("column-rows", "Return one for each, in their order",
+     column_update(lambda part: pa.table({"s": pa.nulls(0, pa.int32())})),
+     column_update(lambda part: pa.table({"s": part["k"]}))),
+    ("consumer-overwrite", "Read row kinds (`with_row_kinds`", consume,
+     lambda at: consume(at, kinds=True)),
+    ("consumer-overwrite", "'streaming-read-overwrite' to false", consume,
+     lambda at: consume(at, **{"streaming-read-overwrite": "false"})),
+    ("consumer-overwrite", "or delete the consumer", consume,
+     lambda at: (at.table().consumers.delete("c"), consume(at))),
+    ("dataset", "use its scanner",
+     lambda at: at.table(NUMBERS, (1, 2)).scan().to_dataset().sort_by("k"),
+     lambda at: at.table().scan().to_dataset().scanner().to_table().sort_by("k")),
+    ("delete-retention", "Leave it out, or set it to 0",
+     lambda at: at.table(NUMBERS, options={"sequence.delete-retention": "1 d"}),
+     lambda at: at.table(NUMBERS, options={"sequence.delete-retention": "0 s"})),
+    ("file-index", "'file-index.read.enabled' to false",
+     damage_index, lambda at: damage_index(at, **{"file-index.read.enabled": "false"})),
+    ("foreign-files", "Move them first", foreign_in_folder,
+     lambda at: (Path(at.table().path, "notes.txt").rename(at.path / "notes.txt"),
+                 at.catalog.drop_table("db.t"))),
+    ("foreign-files", "drop the table with cascade", foreign_in_folder,
+     lambda at: at.catalog.drop_table("db.t", cascade=True)),
+    ("folder-link", "remove the link by hand", link_in_place,
+     remove_link),
+    ("incremental-rewritten", "Keep row kinds",
+     lambda at: changes(at, "diff"), lambda at: changes(at, "diff", kinds=True)),
+    ("incremental-rewritten", "'incremental-between-scan-mode' to delta",
+     lambda at: changes(at, "diff"), lambda at: changes(at, "delta")),
+    ("incremental-rescaled", "or the changes by another 'incremental-between-scan-mode'",
+     lambda at: rescale(at, "diff"), lambda at: rescale(at, "delta")),
+    ("incremental-rescaled", "Read both states",
+     lambda at: rescale(at, "diff"),
+     lambda at: [read(keyed_table(at).new_read_builder().at_snapshot(number))
+                 for number in (1, 2)]),
+    ("partition-time", "and quotes around other letters",
+     expire_days("yyyy-QQ"), expire_days("yyyy-MM-dd'T'")),
+    ("path", "write file:///absolute/path",
+     lambda at: open_table(f"file://host{at.table().path}"),
+     lambda at: open_table(f"file://{at.table().path}")),
+    ("path", "give it by options such as 's3.access-key'",
+     lambda at: open_catalog("s3://key:secret@bucket/w"),
+     lambda at: open_catalog("s3://bucket/w", {"s3.access-key": "a", "s3.secret-key": "b"})),
+    ("rollback-row-ids", "Make a branch of it",
+     lambda at: before_ids(at).rollback_to(1),
+     lambda at: (before_ids(at).branches.create("b", snapshot_id=1),
+                 read(before_ids(at).at_branch("b")))),
+    ("schema-overflow", "Choose a type that holds the values", lose,
+     lambda at: at.table().alter_checked([update_column_type("n", "DECIMAL(20, 0)")])),
+    ("schema-overflow", "mend them", lose,
+     lambda at: (at.table().new_row_change_builder().update({"n": 3}, "k = 1"), lose(at))),
+    ("snapshot-expired", "Start there",
+     lambda at: read(expire(at).new_read_builder().between(1, 3)),
+     lambda at: read(expire(at).new_read_builder().between(
+         expire(at).snapshots()[0].id, 3))),
+    ("split-empty", "Do not send a plan without splits",
+     lambda at: at.table(NUMBERS).new_read_builder().plan_from(b""),
+     lambda at: (write(at.table(), (1, 2)),
+                 at.table().new_read_builder().plan_from(split_bytes(at)))),
+    ("split-table", "Read it with the table it was planned for",
+     lambda at: at.table(NUMBERS, name="db.u").new_read_builder().plan_from(split_bytes(at)),
+     lambda at: at.table().new_read_builder().plan_from(split_bytes(at))),
+    ("split-text", "`to_bytes(for_java=False)`",
+     lambda at: text_plan(at).to_bytes(), lambda at: text_plan(at).to_bytes(for_java=False)),
+    ("split-text", "or write the rows to the table", lambda at: text_plan(at).to_bytes(),
+     lambda at: (at.table().segments().delete([0]), write(at.table(), (1, "x")),
+                 at.table().new_read_builder().plan().to_bytes())),
+    ("split-version", "Write a newer version of the split",
+     lambda at: dump_split(external_split(at), 2), lambda at: dump_split(external_split(at), 8)),
 ]  # fmt: skip
 
 
