@@ -34,11 +34,16 @@ from paimon_assets.spark.shuffle import partition_slots
 
 
 class SessionCache:
-    """Objects in the JVM of a session, by key: those used last; DataFrames hold their session."""
+    """Objects in the JVM of a session, by key: those used last; DataFrames hold their session.
+
+    They weigh `most` together; the newest is kept in any case.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._of: WeakKeyDictionary[SparkSession, OrderedDict[object, Any]] = WeakKeyDictionary()
+        self._of: WeakKeyDictionary[SparkSession, OrderedDict[object, tuple[Any, int]]] = (
+            WeakKeyDictionary()
+        )
         self._lock = threading.Lock()
 
     def get(self, session: SparkSession, key: object) -> Any | None:
@@ -46,13 +51,13 @@ class SessionCache:
             made = self._of.setdefault(session, OrderedDict())
             if key in made:
                 made.move_to_end(key)
-            return made.get(key)
+            return made.get(key, (None, 0))[0]
 
-    def keep(self, session: SparkSession, key: object, java: Any) -> None:
+    def keep(self, session: SparkSession, key: object, java: Any, weight: int = 1) -> None:
         with self._lock:
             made = self._of.setdefault(session, OrderedDict())
-            made[key] = java
-            while len(made) > self._most:
+            made[key] = (java, weight)
+            while len(made) > 1 and sum(each for _, each in made.values()) > self._most:
                 made.popitem(last=False)
 
     def frame(self, session: SparkSession, key: object, make: Callable[[], DataFrame]) -> DataFrame:

@@ -87,6 +87,40 @@ def test_overlapping_files_of_equal_size_are_distinguished(spark, new_catalog):
     assert plain_rows(native.toArrow(), names) == expected
 
 
+class CountingExecutor(EmbeddedExecutor):
+    """Counts the batches of tasks it runs."""
+
+    batches = 0
+
+    def map_tasks(self, batch):
+        self.batches += 1
+        return super().map_tasks(batch)
+
+
+@pytest.mark.spark
+def test_bits_of_many_tables_are_kept_by_bytes(spark, new_catalog, monkeypatch):
+    masks = native_scans.SessionCache(20 * native_scans._LEAST_MASK_BYTES)
+    monkeypatch.setattr(native_scans, "_masks", masks)
+    options = {"bucket": "1", "write-only": "true"}
+    table = new_table(new_catalog, COLUMNS, primary_keys=["id"], options=options)
+    for _ in range(22):
+        write(table, *ROWS[:2])
+    runner = CountingExecutor()
+
+    def read_masked(snapshots):
+        for snapshot in snapshots:
+            plan = table.new_read_builder().at_version(str(snapshot)).plan()
+            assert not native_scans.read_natively(spark, plan.context, plan.splits, runner)[1]
+        return runner.batches
+
+    assert read_masked(range(2, 22)) == 20
+    assert read_masked(range(2, 22)) == 20
+    # The 21st takes the place of the oldest.
+    assert read_masked([22]) == 21
+    assert read_masked(range(3, 23)) == 21
+    assert read_masked([2]) == 22
+
+
 @pytest.mark.spark
 def test_engine_merges_files_of_another_key_type(spark, new_catalog):
     columns = {"id": "INT", "v": "STRING"}

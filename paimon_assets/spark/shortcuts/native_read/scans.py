@@ -72,8 +72,10 @@ _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
 """Of a read: Spark holds a bit for each row."""
-_masks = SessionCache(16)
-"""Bits of overlapping files: at most 64 MB."""
+_masks = SessionCache(64 * 1024 * 1024)
+"""Bits of overlapping files, by bytes."""
+_LEAST_MASK_BYTES = 64 * 1024
+"""The least weight of a mask: the names of its files and the expression take memory too."""
 _BITS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 _NO_FILE = -(2**31)
 """A number of bits that stays below 0, and within Spark's INT."""
@@ -325,7 +327,8 @@ def _mask(
         "shiftright", word(fn.shiftright(place, WORD_BITS.bit_length() - 1)), place
     )
     mask = bit.bitwiseAND(1) == 0
-    _masks.keep(session, key, mask._jc)  # noqa: SLF001
+    weight = max(_LEAST_MASK_BYTES, sum(each.nbytes for each in words))
+    _masks.keep(session, key, mask._jc, weight)  # noqa: SLF001
     return mask
 
 
