@@ -4,6 +4,7 @@ import datetime as dt
 import json
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -314,6 +315,48 @@ def test_file_without_key_is_quarantined(landing: Path, paimon: PaimonCatalogRes
     shown = metadata_of(ingest(paimon, landing, on_bad_file="quarantine", **words), KEY)
     assert shown["paimon/files_in_quarantine"] == 1
     assert rows_of(paimon.catalog().get_table("s.t")) == [{"id": 2, "amount": None}]
+
+
+_TIME = dt.datetime(2024, 1, 2, 3)
+_DRIFT: Sequence[Any] = (
+    pa.array([1], pa.int8()), pa.array([2**40]), pa.array([2.5]), pa.array([2.5], pa.float32()),
+    pa.array(["abc"]), pa.array([b"xy"]), pa.array([_TIME.date()]), pa.array([_TIME]),
+    pa.array([_TIME], pa.timestamp("us", "UTC")), pa.array([Decimal("1.23")]), pa.array([True]),
+    pa.array([Decimal("1.234")], pa.decimal128(8, 3)), pa.array([{"a": 1}]), pa.array([[1]]),
+    pa.array([{"a": 2, "b": "q"}]), pa.array([[1.5]]), pa.array([["s"]]), pa.array([[[1]]]),
+)  # fmt: skip
+_DRIFT_OF_TEXTS = {
+    "csv": ("1", "2.5", "abc", "2024-01-02", "2024-01-02 03:04:05", "true", "", '"'),
+    "json": ("1", "2.5", '"abc"', '{"a": 1}', "[1]", "true", "null", "1" * 40, '"'),
+}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_file_of_other_types_or_names_is_ingested_or_quarantined(
+    seed: int, landing: Path, paimon: PaimonCatalogResource
+) -> None:
+    """The types of a new column are those of the first run that had it."""
+    rng, file_format = random.Random(seed), ("csv", "json", "parquet", "orc")[seed % 4]  # noqa: S311
+    words: dict[str, Any] = {"format": file_format, "missing_columns": "null"}
+    words |= {"extra_columns": "add", "on_bad_file": "quarantine", "schema_policy": "widen"}
+    pool, shown = rng.sample(_DRIFT, 6), {}
+    for number in range(8):
+        name, path = rng.choice(["x", "x", "x", "X", "", " "]), landing / f"{number}.{file_format}"
+        if file_format in TEXTS:
+            value = rng.choice(_DRIFT_OF_TEXTS[file_format])
+            text = f'{{"id": {number}, "{name}": {value}}}\n'
+            path.write_text(f"id,{name}\n{number},{value}\n" if file_format == "csv" else text)
+        else:
+            column = rng.choice(pool)
+            rows = pa.table([pa.array([number]), column], names=["id", name or "X"])
+            write(path, rows, file_format)
+        if number == 7 or rng.random() < 0.5:
+            result = ingest(paimon, landing, **words)
+            assert result.success, failure_text(result)
+            shown = metadata_of(result, KEY)
+    bad = {int(each.data["file"][0]) for each in shown.get("paimon/quarantine", ())}
+    good = {row["id"] for row in rows_of(paimon.catalog().get_table("s.t"))}
+    assert (good | bad, good & bad) == ({*range(8)}, set())
 
 
 @pytest.mark.parametrize("shows_values", [True, False])

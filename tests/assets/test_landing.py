@@ -232,6 +232,17 @@ def test_damage_found_during_read_is_quarantined(runs: Any, landing: Path) -> No
     assert source.ids() == [1]
 
 
+@pytest.mark.parametrize("dead_letters", [None, "db.bad"])
+def test_cut_gzip_stream_is_quarantined(runs: Any, landing: Path, dead_letters: str | None) -> None:
+    data = gzip.compress(b"id,v\n" + b"1,x\n" * 9_000)
+    (landing / "a.csv.gz").write_bytes(data[:-20])
+    (landing / "b.csv").write_text("id,v\n2,x\n")
+    source = runs(format="csv", on_bad_file="quarantine", dead_letters=dead_letters)
+    [record] = source.ingest()["paimon/quarantine"]
+    assert "a.csv.gz' cannot be read as csv" in record.data["reason"]
+    assert source.ids() == [2]
+
+
 def test_quarantine_reason_hides_values(
     landing: Path, paimon: assets.PaimonCatalogResource, instance: Any
 ) -> None:

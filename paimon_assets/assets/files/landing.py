@@ -23,12 +23,14 @@ from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.control.segments import FolderFile
 from paimon_assets.engine.data.format.text_lines import BAD_RECORD, named_columns
+from paimon_assets.engine.data.write.input_check import InputCheck, row_kinds
 from paimon_assets.engine.errors import FormatError, InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, printable
+from paimon_assets.engine.table import schema_merging
 from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
@@ -93,8 +95,6 @@ class FileIntake:
     dead_letters: DeadLetters = field(init=False)
     expected: Schema | None = None
     """Columns that the files should have, those of the table; None before a transform."""
-    columns: pa.Schema | None = None
-    """Columns that the files are read as."""
     files_left: int = 0
     """New files beyond the most of a run."""
     remembered: int | None = field(init=False)
@@ -211,7 +211,6 @@ class FileIntake:
         bad: dict[str, PaimonError] = {}
         file_io, paths, source = self.landing.file_io, [*self.paths], self.source
         on_bad = bad.__setitem__ if self.has_quarantine else None
-        own = self.table.schema.fields if expected is not None and source.schema is None else ()
         self.shapes = {}
         self.dead_letters.tables.clear()
         if source.dead_letters is not None and (source.schema or expected) is None:
@@ -219,14 +218,10 @@ class FileIntake:
                 "Dead letters before a transform need the files' columns: FileSource(schema=…)."
             )
             raise InvalidInputError(message, kind="source-columns")
-        schema = source_files.checked_schema(
-            file_io, paths, source, source.schema or expected, on_bad,
-            stored=to_arrow_schema(own), shapes=self.shapes,
-        )  # fmt: skip
+        schema = self._columns_of(paths, on_bad=on_bad, shapes=self.shapes)
         if bad:
             self.quarantine(bad)
             return None
-        self.columns = schema
         if schema is None:
             return to_arrow_schema(self.table.schema.fields).empty_table()
         check = None if expected is None else check_of(self.table, schema)
@@ -284,20 +279,30 @@ class FileIntake:
 
     def _unfit_files(self, error: PaimonError) -> dict[str, PaimonError]:
         """Return the files with values that the table refuses: the error of a write names none."""
-        if not error.kind.startswith("input-") or self.expected is None or self.columns is None:
+        if not error.kind.startswith("input-") or self.expected is None:
             return {}
-        table = self.table.refresh()
-        columns = pa.schema([c for c in self.columns if c.name in table.schema.by_name])
-        bad: dict[str, PaimonError] = {}
+        file_io, source, bad = self.landing.file_io, self.source, dict[str, PaimonError]()
         for path in self.paths:
-            if (check := check_of(table, columns)) is None:  # of all files
-                return {}
-            rows = source_files.read_files(self.landing.file_io, [path], self.source, self.columns)
             try:
-                deque((check(batch.select(columns.names)) for batch in rows), maxlen=0)
+                columns = self._columns_of([path])
+                if columns is not None:
+                    _, merged = schema_merging.schema_of(self.table.state.store, columns)
+                    schema = merged or self.table.schema
+                    check = InputCheck(table=self.table.name, schema=schema)
+                    for batch in source_files.read_files(file_io, [path], source, columns):
+                        row_kinds(check.conform(batch), schema)
             except PaimonError as unfit:
                 bad[path] = unfit
         return bad
+
+    def _columns_of(self, paths: Sequence[str], **words: Any) -> pa.Schema | None:
+        source, expected = self.source, self.source.schema or self.expected
+        own = (
+            self.table.schema.fields if self.expected is not None and source.schema is None else ()
+        )
+        return source_files.checked_schema(
+            self.landing.file_io, paths, source, expected, stored=to_arrow_schema(own), **words
+        )
 
     def quarantine(self, bad: Mapping[str, PaimonError]) -> None:
         show, paths = self.paimon.show_values, self.paths

@@ -435,6 +435,8 @@ class _Columns(Struct, kw_only=True):
         if fields is not None and (self.declared is None or not source.may_drift):
             expected = [*fields]
         self._compare_names(path, own.names, expected)
+        if source.extra_columns == "add":
+            self._check_new_names(path, own.names)
         joined = dict(fields or {})
         for each in own:
             name = each.name
@@ -478,6 +480,20 @@ class _Columns(Struct, kw_only=True):
             message = (
                 f"'{path}' {' and '.join(parts)}; expected {shorten(expected)}. {way_out} the "
                 "files' own columns as FileSource(schema=…) and map them with transform."
+            )
+            raise errors.InvalidInputError(message, kind="source-columns", file=path)
+
+    def _check_new_names(self, path: str, names: Sequence[str]) -> None:
+        """Refuse names that cannot be added to the table: it would fail the run for all files."""
+        known = {name.lower(): name for name in (*self.known_columns.names, *(self.fields or ()))}
+        for name in names:
+            other = known.setdefault(name.lower(), name)
+            if name.strip() and other == name:
+                continue
+            fault = f"beside '{other}'" if name.strip() else "which is blank"
+            message = (
+                f"'{path}' has column '{name}', {fault}: no table can have it. Rename it in the "
+                "file, or leave such columns out by FileSource(extra_columns='ignore')."
             )
             raise errors.InvalidInputError(message, kind="source-columns", file=path)
 

@@ -155,7 +155,12 @@ def named_columns(
     A file without a line has none.
     """
     lines = _Lines.of(kind, declared, check=None)
-    with text_streams.open_text_stream(file_io, path, lines.text) as stream:
+    stem, _, suffix = path.rpartition(".")
+    name = stem if suffix.lower() in text_streams.COMPRESSIONS else path
+    with (
+        naming(path, kind.format),
+        text_streams.open_text_stream(file_io, path, lines.text) as stream,
+    ):
         for block in _blocks(stream):
             starts = _starts(block)
             for at in lines.records(block, starts)[:1].tolist():
@@ -165,7 +170,7 @@ def named_columns(
                     line: Any = OneFile(_names(block[starts[at] : starts[at + 1]]))
                 with (
                     naming(path, "csv"),
-                    external_files.open_external_file(line, "", lines.kind, declared) as opened,
+                    external_files.open_external_file(line, name, lines.kind, declared) as opened,
                 ):
                     return opened.schema
     return pa.schema([])
