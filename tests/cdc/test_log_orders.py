@@ -129,6 +129,7 @@ def test_interleaved_transactions_are_ordered_by_commit(connector: str, tmp_path
 def test_tombstones_in_files_of_their_own_repeat_deletes(
     is_flattened: bool, files: int, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
+    land(tmp_path, "-", json.dumps({"key": {"id": 1}, "value": None}))  # its delete was before
     for number, op in enumerate("cdcudc"):
         text = record("postgresql", op, 1, f"{number}", lsn=10 * number)
         value = json.loads(text)

@@ -239,6 +239,8 @@ class ChangeLogRun:
         used = [batch for batch in batches if len(batch) or batch.events]
         if head.repeats_deletes or any(batch.repeats_deletes for batch in used):
             used = [batch for batch in used if batch.repeats_deletes or not batch.is_bare]
+        elif not head.logs and not self.log.history and all(batch.is_bare for batch in used):
+            used = []  # there is no row yet, and they name no log
         self._one_source(batch.name for batch in used)
         return [as_stored(batch, self.rows_of_log, schema.primary_keys) for batch in used]
 
