@@ -100,7 +100,7 @@ def _check_bounds(expected: object, minimum: int | None, maximum: int | None) ->
         text = "A row count check needs the expected number of rows, or minimum, maximum or both."
         raise InvalidInputError(text, kind="check-bounds")
     if minimum is not None and maximum is not None and minimum > maximum:
-        message = f"No number of rows is at least {minimum:,} and at most {maximum:,}."
+        message = f"No number of rows is at least {minimum:,} and at most {maximum:,}; raise it."
         raise InvalidInputError(message, kind="check-bounds")
 
 

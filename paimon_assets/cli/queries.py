@@ -132,7 +132,9 @@ def _reading(table: Table, args: commands.Arguments) -> ReadBuilder:
     columns = args.columns
     repeated = [name for name in columns if columns.count(name) > 1]
     if repeated:
-        raise InvalidInputError(f"Column '{repeated[0]}' is asked for twice.", kind="column")
+        raise InvalidInputError(
+            f"Column '{repeated[0]}' is asked for twice; name it once.", kind="column"
+        )
     builder = table.new_read_builder().with_columns(columns or None)
     builder = builder.with_filter(args.where).with_options(_options(args))
     return builder.with_row_kinds() if args.row_kinds else builder

@@ -44,7 +44,7 @@ def test_rows_of_exact_types_are_passed_on_without_copy():
     [
         (["a"], "lack columns of the table.*: b"),
         (["a", "b", "c"], "does not have.*: c"),
-        (["a", "b", "b"], "occur twice: b"),
+        (["a", "b", "b"], "occur twice; drop or rename them: b"),
         (["rowkind", "a", "b"], r"drop it after the rows of kind -U and -D, or .*'rowkind.field'"),
         (["A", "b"], r"lack columns of the table.*: a\. .*does not have.*: A"),
     ],

@@ -20,11 +20,11 @@ UNTAKEN = frozenset(
     avro-type branch-audit branch-behind branch-overtaken bucket-count bucket-mode
     bucket-not-found catalog-lock cdc-computed cdc-format cdc-position cdc-schema cdc-types
     change-null column-not-found commit-kind component data-tokens deletion-vector
-    document-conflict erase-data-evolution erase-managed erase-missing-file erase-overtaken
-    external-tables file-changed file-not-found file-schema forked half-character
+    document-conflict erase-managed erase-missing-file erase-overtaken
+    external-tables file-changed file-not-found file-schema forked
     ingestion-conflict input-rows int96-calendar io-manager kafka kafka-partitions
     kafka-position kafka-record kafka-setting kafka-topic key-index key-type-change
-    ledger-expired library-missing manifest-size missing-package number-highest
+    ledger-expired library-missing manifest-size missing-package
     orc-timestamp orc-zone orphan-files path-outside removed-files rest-package
     rollback-raced row-position schema-changed schema-conflict schema-missing
     schema-registry segment-refreshed segment-registry sequence-null sequence-overflow

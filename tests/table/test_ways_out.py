@@ -21,6 +21,7 @@ from paimon_assets import (
 from paimon_assets.engine.contract.wire import dump_split
 from paimon_assets.engine.spec.predicate.predicate import Like
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
+from paimon_assets.erasure import erase
 from tests.testkit.evolving import EVOLVING
 from tests.testkit.foreign import add_segment, rows
 from tests.testkit.foreign import write as write_file
@@ -207,6 +208,18 @@ def link_in_place(at):
 def remove_link(at):
     (at.path / "w" / "db.db" / "t").unlink()
     at.catalog.create_table("db.t", NUMBERS)
+
+
+def highest(at):
+    return Path(at.table(NUMBERS, (1, 1)).path, "schema", f"schema-{2**63 - 1}")
+
+
+def change_highest(at):
+    """Change a table whose newest schema has the highest number."""
+    path = highest(at)
+    document = json.loads((path.parent / "schema-0").read_text())
+    path.write_text(json.dumps({**document, "id": 2**63 - 1}))
+    at.table().alter([add_column("m", "INT")])
 
 
 def lose(at, *, narrow=True):
@@ -461,6 +474,32 @@ WAYS = [
                  at.table().new_read_builder().plan().to_bytes())),
     ("split-version", "Write a newer version of the split",
      lambda at: dump_split(external_split(at), 2), lambda at: dump_split(external_split(at), 8)),
+    ("input-columns", "drop or rename them",
+     lambda at: at.table(NUMBERS).append(pa.Table.from_arrays([ONE["k"]] * 2, ["k", "k"])),
+     lambda at: at.table().append(ONE)),
+    ("partition-value", "'partition.legacy-name' = true; set it to false",
+     lambda at: write(at.table({"k": "INT", "d": "BYTES"}, **DAYS), (1, b"a")),
+     lambda at: write(at.table().alter([set_option("partition.legacy-name", "false")]),
+                      (1, b"a"))),
+    ("path", "give the folder of the warehouse",
+     lambda _: open_catalog(" "), lambda at: open_catalog(str(at.path))),
+    ("path", "shorten it", lambda at: open_table(f"{at.path}/{'x' * 300}"),
+     lambda at: open_table(at.table().path)),
+    ("table-not-found", "`list_tables` shows the names",
+     lambda at: (at.table(), at.catalog.health("x.*")),
+     lambda at: at.catalog.health(*(f"db.{name}" for name in at.catalog.list_tables("db")))),
+    ("half-character", "Correct it", lambda at: create(at, NUMBERS, comment="\ud800"),
+     lambda at: create(at, NUMBERS, comment="x")),
+    ("erase-data-evolution", "Write the rows that stay to a new table",
+     lambda at: erase(at.table(NUMBERS, (1, 1), (2, 2), options=EVOLVING), "k = 1"),
+     lambda at: (at.table(NUMBERS, name="db.u").append(at.table().to_arrow(where="k <> 1")),
+                 at.catalog.drop_table("db.t"))),
+    ("number-highest", "If no writer made that file, delete it",
+     change_highest,
+     lambda at: (highest(at).unlink(missing_ok=False), at.table().alter([add_column("m", "INT")]))),
+    ("number-highest", "else copy the table",
+     change_highest,
+     lambda at: at.table(NUMBERS, name="db.u").append(at.table().to_arrow())),
 ]  # fmt: skip
 
 

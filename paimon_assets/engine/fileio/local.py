@@ -59,7 +59,8 @@ def storage_errors(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidInputError(
-                f"{path!r} is no path: a name in it is longer than this storage takes.", kind="path"
+                f"{path!r} is no path: a name in it is longer than this storage takes; shorten it.",
+                kind="path",
             ) from error
         if error.errno == errno.ENOTDIR:
             parts = [Path(local_path(path)), *Path(local_path(path)).parents]

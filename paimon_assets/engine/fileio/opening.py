@@ -161,7 +161,7 @@ def _guard(spec: FileIOSpec, opening: Callable[[], T]) -> T:
         ) from error
     except ValueError as error:
         raise errors.InvalidInputError(
-            f"Storage '{spec.scheme}' is unknown: no fsspec package knows it.",
+            f"Storage '{spec.scheme}' is unknown: no fsspec package knows it. Correct the path.",
             kind="storage-scheme",
             scheme=spec.scheme,
         ) from error

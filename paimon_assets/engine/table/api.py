@@ -346,7 +346,7 @@ class TableCatalog:
         names = [f"{a}.{b}" for a, b in zip(*(c.to_pylist() for c in columns), strict=True)]
         for pattern in patterns:
             if not matching(names, pattern):
-                message = f"No table matches '{pattern}'."
+                message = f"No table matches '{pattern}'; `list_tables` shows the names."
                 raise errors.NotFoundError(message, kind="table-not-found", table=pattern)
         return rows
 

@@ -201,7 +201,8 @@ def _create_table(frames: Frames, runner: Runner, statement: st.CreateTable) -> 
     columns = {field.name: field.type for field in spark_types.from_spark_schema(rows.schema)}
     if len(columns) != len(rows.columns):
         raise InvalidInputError(
-            f"The query of table '{name}' has columns that occur twice.", kind="insert-columns"
+            f"The query of table '{name}' has columns that occur twice; rename one of them.",
+            kind="insert-columns",
         )
     runner.create(statement, Schema.of(columns))
     table = catalog.get_table(name)

@@ -64,7 +64,8 @@ class FilesystemCatalog:
 
     def __init__(self, warehouse: str, file_io: FileIO, *, clock: Clock | None = None) -> None:
         if not warehouse.strip():
-            raise errors.InvalidInputError("The warehouse path is blank.", kind="path")
+            message = "The warehouse path is blank; give the folder of the warehouse."
+            raise errors.InvalidInputError(message, kind="path")
         self.warehouse = warehouse.rstrip("/") or "/"
         self.file_io = file_io
         self._clock = clock or SystemClock()

@@ -148,7 +148,8 @@ def headers_of(options: Mapping[str, str]) -> dict[str, str]:
     }
     for name, value in headers.items():
         if not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
-            raise errors.InvalidInputError(f"{name!r} is no name of a header.", kind="rest-options")
+            message = f"{name!r} is no name of a header; use letters, digits, - and _."
+            raise errors.InvalidInputError(message, kind="rest-options")
         if any(not " " <= character <= "~" for character in value):
             raise errors.InvalidInputError(
                 f"Header '{name}' holds a character that no header may.", kind="rest-options"

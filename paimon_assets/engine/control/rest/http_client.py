@@ -190,7 +190,7 @@ def checked_uri(uri: str) -> str:
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         raise errors.InvalidInputError(
-            "The catalog's 'uri' is none.", kind="rest-options"
+            "The catalog's 'uri' is none; write https://host:port/prefix.", kind="rest-options"
         ) from None
     if not is_good or "@" in parts.netloc or parts.query or parts.fragment:
         raise errors.InvalidInputError(

@@ -175,7 +175,7 @@ class InputCheck:
         problems = [
             f"{problem}: {', '.join(names)}"
             for names, problem in (
-                (repeated, "the rows have columns that occur twice"),
+                (repeated, "the rows have columns that occur twice; drop or rename them"),
                 (missing, "the rows lack columns of the table; add them, with nulls if need be"),
                 (extra, unknown),
             )
