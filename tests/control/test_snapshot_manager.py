@@ -92,6 +92,15 @@ def test_old_hint_costs_one_listing(table):
     assert table.file_io.count("list_directory") == 1
 
 
+def test_late_hint_is_not_walked_to_snapshot_that_was_seen(table):
+    table.add(*range(1, 6))
+    assert table.manager.latest_id() == 5
+    table.hint("LATEST", b"2")
+    before = len(table.file_io.calls)
+    assert table.manager.latest_id() == 5
+    assert len(table.file_io.calls) - before == 3  # the hint, snapshot 5, and none behind it
+
+
 @pytest.mark.parametrize("hint", [b"1", b"9", b"", b"junk", None])
 def test_wrong_earliest_hint_is_ignored(table, hint):
     table.add(3, 4, 5)

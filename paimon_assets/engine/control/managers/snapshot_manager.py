@@ -172,10 +172,11 @@ class SnapshotManager:
         path, (reads, files, lists) = self._paths.snapshot, self.paths_of_latest()
         with self._file_io.ahead(reads=reads, files=files, lists=lists):
             hinted = self._read_hint(LATEST)
-            known = () if hinted is None else (hinted,)
+            # The hints of commits side by side come late, and in any order.
+            known = () if hinted is None else (max(hinted, _NEWEST_SEEN.get(self._key, 0)),)
             reads, files = [*map(path, known)], [path(number + 1) for number in known]
             with self._file_io.ahead(reads=reads, files=files):
-                hint = self._walked_forward(hinted)
+                hint = self._walked_forward(*known) if known else None
                 snapshot = self.snapshot_or_none(hint) if hint else None
             if snapshot is not None and snapshot.id >= _NEWEST_SEEN.get(self._key, 0):
                 self.remember(snapshot.id)
@@ -353,10 +354,8 @@ class SnapshotManager:
             return None
         return number_of(data.decode("ascii", "replace")) or None
 
-    def _walked_forward(self, hint: int | None) -> int | None:
+    def _walked_forward(self, hint: int) -> int | None:
         """Follow a hint that a committer has not yet renewed, or died before renewing."""
-        if hint is None:
-            return None
         for snapshot_id in range(hint, hint + _STEPS_BEHIND):
             if not self._exists(snapshot_id + 1):
                 # Above one that expired is perhaps only a snapshot that came too late.
