@@ -33,7 +33,11 @@ EMBEDDED_LIMIT_ROWS = 1_000_000
 
 
 class CheckOptions(Value):
-    """Options that all checks share."""
+    """Options that all checks share.
+
+    >>> CheckOptions(blocking=True).blocking
+    True
+    """
 
     name: str | None = None
     blocking: bool = False

@@ -151,7 +151,7 @@ def column_schema(schema: TableSchema | Schema) -> dg.TableSchema:
 
 
 def declared_columns(schema: Schema) -> Metadata:
-    """Return the columns as a definition shows them, nothing if a name has capitals.
+    """Return the columns that a definition shows; none if a name has capital letters.
 
     With a schema on both sides the UI lower-cases all names; without, names show after the first
     run.

@@ -55,6 +55,11 @@ def build_compaction_schedule(
 ) -> dg.ScheduleDefinition:
     """Run a compaction job by the clock. It is shipped stopped.
 
+    >>> from paimon_assets.assets import build_compaction_job
+    >>> job = build_compaction_job(["sales.orders"])
+    >>> build_compaction_schedule(job, "0 3 * * *").cron_schedule
+    '0 3 * * *'
+
     Args:
         job: From `build_compaction_job`.
         cron_schedule: When, such as `0 4 * * *`.
@@ -74,7 +79,13 @@ def build_maintenance_schedule(
     name: str | None = None,
     timezone: str = _UTC,
 ) -> dg.ScheduleDefinition:
-    """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`."""
+    """Run a maintenance job by the clock; arguments as of `build_compaction_schedule`.
+
+    >>> from paimon_assets.assets import build_maintenance_job
+    >>> job = build_maintenance_job(["sales.orders"])
+    >>> build_maintenance_schedule(job, "0 4 * * 0").cron_schedule
+    '0 4 * * 0'
+    """
     ops, description = {MAINTENANCE_OP: config or MaintenanceConfig()}, "Does the due maintenance."
     return _schedule(job, job.name, name, cron_schedule, timezone, ops, description)
 

@@ -192,13 +192,13 @@ class CompactUnit(Value):
 
     @staticmethod
     def of_runs(output_level: int, runs: Runs, reason: PickReason) -> CompactUnit:
-        """Take whole runs."""
+        """Return the unit that compacts whole runs."""
         files = tuple(file for run in runs for file in run.files)
         return CompactUnit(output_level=output_level, files=files, reason=reason)
 
     @property
     def changes_something(self) -> bool:
-        """Whether there is more than one file that is at its final level already."""
+        """Whether a file moves, or several files become one."""
         if self.rewrites_files:
             return bool(self.files)
         return len(self.files) > 1 or any(file.level != self.output_level for file in self.files)
@@ -335,7 +335,7 @@ def unit_of(runs: Runs, top: int, taken: int, reason: PickReason) -> CompactUnit
 
 
 def pick_full(levels: Levels, to_rewrite: Sequence[DataFileMeta] = ()) -> CompactUnit | None:
-    """Take all runs to the top level, None if they are one run there already."""
+    """Return the unit that moves all runs to the top level; None if it has them in one run."""
     if not levels.runs:
         return None
     if len(levels.runs) == 1 and levels.runs[0].level == levels.max_level:

@@ -1,4 +1,4 @@
-"""Publishing documents: their files, the hint that leads readers to them, and deletions then."""
+"""Publish documents: write their files, then the hint that readers follow, then delete old ones."""
 
 import json
 from bisect import bisect

@@ -201,8 +201,8 @@ class SparkExecutor:
         """Write rows on Spark; those of one bucket by one task, in the order of the input.
 
         Order of a DataFrame: partition by partition, row by row, unless it has a column
-        `packing.POSITION_COLUMN`, as DataFrames of `sources` have. Then that decides, whatever was
-        shuffled since.
+        `packing.POSITION_COLUMN`, as DataFrames of `sources` have. Then that column
+        decides, even after a shuffle.
 
         Raises:
             InvalidInputError: Rows do not fit the table; files of other tasks were removed.

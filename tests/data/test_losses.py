@@ -1,4 +1,4 @@
-"""Every cast vector: values that the engine calls kept can be recovered from their casts."""
+"""A value that a cast is reported to keep can be recovered from the result: every cast vector."""
 
 import datetime as dt
 from decimal import Decimal

@@ -61,7 +61,7 @@ def truncate(number, divisor):
 
 
 def exactly(value, n, add, steps, *, is_timestamp):
-    """Say the rule in numbers without end; the last item tells whether 64 bits were left."""
+    """Pad with unbounded integers; return the low 64 bits, and whether every step fits them."""
     inside, divides = True, is_timestamp
     for step in steps:
         if step is FLAG:

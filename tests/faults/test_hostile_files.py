@@ -221,7 +221,7 @@ def _footer_damages():
 
 
 def test_damaged_parquet_footer_does_not_crash(tmp_path):
-    """An Arrow exception about column chunks or their statistics ends the process."""
+    """Arrow ends the process at some damages of column chunks or statistics: we refuse them."""
     refused, below = 0, Comparison("id", CompareOp.LT, 5)
     for data in _footer_damages():
         (tmp_path / "damaged").write_bytes(data)

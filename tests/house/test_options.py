@@ -1,4 +1,4 @@
-"""Options are options_of once, in `spec/options`; the index and docs/options.md list them."""
+"""Each option is declared once, in `spec/options`; the index and docs/options.md list it."""
 
 import ast
 import re

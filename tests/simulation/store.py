@@ -105,7 +105,7 @@ class Store:
             raise OSError(errno.ETIMEDOUT, f"simulated: {call.kind} {fault}", call.path)
         result = effect()
         if call.writes:
-            self.watched(call)
+            self.call_watcher(call)
         if fault is Fault.TWICE:
             return effect()
         if fault is Fault.LOSE:
@@ -119,14 +119,14 @@ class Store:
             self.late.remove(each)
             with suppress(OSError):
                 each[2]()
-                self.watched(each[1])
+                self.call_watcher(each[1])
 
     def settle(self) -> None:
         """Let all that is late arrive."""
         self._let_late_ones_arrive(all_of_them=True)
 
-    def watched(self, call: Call) -> None:
-        """Let the watcher look, outside all turns; its error ends the run."""
+    def call_watcher(self, call: Call) -> None:
+        """Call the watcher outside all turns; its error ends the run."""
         scheduler, self.scheduler = self.scheduler, None
         try:
             self.watch(call)

@@ -228,6 +228,9 @@ def build_segment_import_job(
 ) -> dg.JobDefinition:
     """Return a job that imports the folder its Launchpad names.
 
+    >>> build_segment_import_job("take_over").name
+    'take_over'
+
     Args:
         name: The name of the job.
         suggestion: The values in the Launchpad; a dry run is a good one.

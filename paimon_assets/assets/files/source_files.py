@@ -235,7 +235,7 @@ class FileSource(Value, dict=True):
 
     @property
     def is_text(self) -> bool:
-        """Whether values are texts that must be parsed, so that types are ours to say."""
+        """Whether files hold texts, to which the declared types are applied."""
         return self.kind.is_text
 
     def folder_path(self, override: str = "") -> str:

@@ -287,6 +287,9 @@ def build_compaction_job(
 ) -> dg.JobDefinition:
     """Return the job that compacts tables of a catalog, by the resource's executor.
 
+    >>> build_compaction_job(["sales.orders"], "compact").name
+    'compact'
+
     Args:
         tables: Assets or names of tables. Each has a step of its own, in the pool it shares with
             its writers, so that a failing table stops no other; the form may name further ones.

@@ -110,6 +110,9 @@ def build_maintenance_job(
 ) -> dg.JobDefinition:
     """Return the job that maintains tables of a catalog.
 
+    >>> build_maintenance_job(["sales.orders"], "upkeep").name
+    'upkeep'
+
     Args:
         tables: Assets or names of tables; the form may name further ones.
         name: The name of the job.

@@ -81,6 +81,9 @@ def build_schema_evolution_job(
 ) -> dg.JobDefinition:
     """Return the job that changes the schema of any table of the catalog.
 
+    >>> build_schema_evolution_job(["sales.orders"]).name
+    'schema_evolution_job'
+
     Args:
         tables: Assets whose keys are not those of the translator: their pages show the change.
         name: The name of the job.

@@ -39,6 +39,9 @@ def build_table_health_asset(
     Each materialization has numbers for the plots, and the tables with the lowest scores. Its check
     `healthy` names the tables that have reached a limit; tables that cannot be read are among them.
 
+    >>> build_table_health_asset(tables=["sales.*"]).key.to_user_string()
+    'table_health'
+
     Args:
         key: The asset's.
         tables: Names, with `*` for any part, such as `shop.*`; all tables by default.

@@ -119,8 +119,8 @@ class BatchAudit:
     ) -> Sequence[dg.AssetCheckResult]:
         """Return the results; those of an empty batch if nothing was staged.
 
-        The commit of an earlier try is checked again, and stays; after it `replaced`, a read of
-        the rows that an overwrite replaces, holds the batch.
+        If an earlier try has committed, its rows are checked again; the commit stays. The rows of
+        an overwrite are read by `replaced`.
         """
         if not self._results and earlier is not None:
             self._judge_again(earlier, replaced)

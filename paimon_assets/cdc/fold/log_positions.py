@@ -309,10 +309,11 @@ def positions_of(
 def _with_neighbours(
     texts: Any, files: Any, befores: Sequence[int], high: str, generation: int
 ) -> Any:
-    """Place rows of a snapshot, which are null, behind the record or event before them.
+    """Place rows of a snapshot, whose positions are null, beside their neighbours in the file.
 
-    Where their file has none, they are right before the one after them; where it has none either,
-    behind the changes that the run has read before, or behind `high`.
+    They are behind the record or event before them. If their file has none before them, they are
+    right before the next one. If it has no other record at all, they are behind the changes that
+    the run has read before, or behind `high`.
     """
     count = len(texts) - len(befores)
     at = np.concatenate([2 * np.arange(count) + 1, 2 * np.array(befores, dtype=np.int64)])

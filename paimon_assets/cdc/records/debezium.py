@@ -39,7 +39,7 @@ _ADDED, _OF_SOURCE = "__", "source_"
 
 
 class _Messages(Struct, frozen=True):
-    """Records that are wrapped alike."""
+    """Records with the same kind of envelope."""
 
     records: Records
     payload: Values
@@ -150,7 +150,7 @@ def _tear(texts: Any, top: Any) -> Any:
 
 
 def _unwrap(messages: _Messages, side: str) -> Iterator[_Messages]:
-    """Take keys, or payloads, out of envelopes of only a schema; first the bare ones."""
+    """Return keys or payloads without their envelopes of schema and payload; first bare ones."""
     values = getattr(messages, side)
     members = values.members(ENVELOPES)
     inside, schema = members["payload"], members["schema"]

@@ -71,7 +71,11 @@ def check_name(kind: str, name: str) -> str:
 
 
 class Identifier(Struct, frozen=True):
-    """Name of a table in a catalog, perhaps of a branch of it; names are checked (`check_name`)."""
+    """Name of a table in a catalog, perhaps of a branch of it; names are checked (`check_name`).
+
+    >>> Identifier.parse("sales.orders").table
+    'orders'
+    """
 
     database: str
     table: str

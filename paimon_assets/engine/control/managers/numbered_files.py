@@ -35,7 +35,7 @@ def numbered_files(file_io: FileIO, directory: str, prefix: str) -> list[int]:
 
 
 def number_of(name: str) -> int | None:
-    """Return the number in a file's name; None for a text that no number is written as.
+    """Return the number in a file's name; None if its text is no plain number.
 
     >>> number_of("7"), number_of("007"), number_of("9" * 20)
     (7, None, None)
@@ -68,7 +68,7 @@ def check_file_name(noun: str, name: str) -> str:
 
 
 def known_file_name(noun: str, name: str) -> str:
-    """Return a name of an existing item, which other engines may have made by other rules."""
+    """Check the name of an existing item; other engines may allow more names than we do."""
     try:
         return plain_name(name)
     except ValueError as error:

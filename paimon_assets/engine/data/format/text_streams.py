@@ -75,7 +75,7 @@ def program_of(start: bytes) -> str:
 def has_rows(
     file_io: FileIO, path: str, size: int, options: TextOptions, *, is_json: bool = False
 ) -> bool:
-    """Whether a CSV or JSON file holds more than blanks, or of JSON more than an empty array."""
+    """Whether a CSV or JSON file holds more than blanks and, as JSON, an empty array."""
     if size > _LONGEST_EMPTY:
         return True
     with open_text_stream(file_io, path, options, size) as stream:

@@ -42,7 +42,7 @@ def newest_rows(by_key: KeyOrder) -> Order:
 
 
 def only(by_key: KeyOrder, mask: Flags) -> KeyOrder:
-    """Return some of the places; keys without any are left out."""
+    """Return the places in a mask; keys without any are left out."""
     keys = np.cumsum(by_key.starts)[mask]
     return KeyOrder(order=by_key.order[mask], starts=changes(keys))
 

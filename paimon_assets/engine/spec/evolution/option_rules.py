@@ -164,7 +164,7 @@ _WRITTEN_INDEXES = {
 
 
 def _check_columns(key: str, schema: TableSchema) -> None:
-    """Refuse options of columns that are none: `fields.<a,b>.…` and the columns of an index."""
+    """Refuse options that name a missing column: `fields.<a,b>.…` and the columns of an index."""
     if key == _named_option(key, opt.FILE_INDEX_COLUMNS).key:
         if key not in _WRITTEN_INDEXES:
             _refuse(

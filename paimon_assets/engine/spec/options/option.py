@@ -199,7 +199,7 @@ def parse_folder(text: str) -> str:
 
 
 def parse_folders(text: str) -> tuple[str, ...]:
-    """Parse a comma list of paths that lead nowhere up."""
+    """Parse a comma-separated list of paths without `..`."""
     return tuple(map(straight_path, parse_names(text)))
 
 

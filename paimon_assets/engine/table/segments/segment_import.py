@@ -38,7 +38,11 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class SegmentSource(Value):
-    """The source of ADD SEGMENT: path, format, partition."""
+    """The source of ADD SEGMENT: path, format, partition.
+
+    >>> SegmentSource(path="s3://lake/orders", format="parquet").format
+    'parquet'
+    """
 
     path: str | None
     """A folder on the table's storage; naming it is the permission to read it."""

@@ -213,7 +213,11 @@ DUE_SCORE = 50
 
 
 class FileDebt(Value):
-    """Limits from which a table is compacted; None is no limit."""
+    """Limits from which a table is compacted; None is no limit.
+
+    >>> FileDebt(small_files=20).small_files
+    20
+    """
 
     level_0_runs: int | None = 5
     """Sorted runs on level 0 of one bucket, each of which every read merges."""

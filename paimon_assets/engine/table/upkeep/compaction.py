@@ -181,17 +181,17 @@ class CompactionOutcome(Value):
 
     @property
     def bytes_before(self) -> int:
-        """Bytes of the files that went."""
+        """Bytes of the files that were replaced."""
         return sum(bucket.bytes_before for bucket in self.buckets)
 
     @property
     def bytes_after(self) -> int:
-        """Bytes of the files that came."""
+        """Bytes of the new files."""
         return sum(bucket.bytes_after for bucket in self.buckets)
 
     @property
     def rows_before(self) -> int:
-        """Physical rows of the files that went."""
+        """Physical rows of the files that were replaced."""
         return sum(bucket.rows_before for bucket in self.buckets)
 
     @property
