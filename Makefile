@@ -9,7 +9,7 @@ DEV_PORT ?= 3000
 SERVE_PORT ?= 8080
 ARGS ?=
 
-.PHONY: help setup demo dev serve check test test-newest hunt soak lint format options docs dist bench interop interop-java fuzz clean
+.PHONY: help setup demo dev serve check test test-newest hunt coverage soak lint format options docs dist bench interop interop-java fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ test: setup ## the whole test suite: unit, Spark, end to end (ARGS="-k name" pas
 
 hunt: setup ## what draws its input or goes through histories, ten times as long and drawn anew (PAIMON_FUZZ_SEED=2 looks elsewhere)
 	@$(BIN)/python -m pytest -n auto --dist loadfile -m "hunt and not interop" --hypothesis-profile=hunt $(ARGS)
+
+coverage: setup ## branch coverage per package by the tests that need no JVM, held to tools/coverage_floors.csv (minutes)
+	@$(BIN)/python -m tools.branch_coverage $(ARGS)
 
 soak: setup ## two minutes under a Dagster daemon, then sixty days of a small deployment by the clock; figures a day (ARGS="--days 120 --rounds 0")
 	@$(BIN)/python -m tools.soak $(ARGS)
