@@ -383,6 +383,7 @@ def _old_runs(data: bytes, *, signed: bool) -> Iterator[Longs]:
             first = np.int64(unzigzag(base) if signed else _wrap(base))
             yield first + step * np.arange(control + 3)
             continue
+        # Bytes hold seven bits of a number, the lowest first; only its last byte is below 128.
         block = np.frombuffer(data, np.uint8)[at + 1 : at + 1 + 10 * (256 - control)]
         ends = np.flatnonzero(block < 128)[: 256 - control] + 1
         starts = np.append(0, ends[:-1])

@@ -38,6 +38,7 @@ def real_to_whole(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     above = 2.0 ** (limits.bits - 1)
     with np.errstate(invalid="ignore"):
         whole = values.astype(limits.dtype)
+    # Not `>=`: NaN is outside, too.
     outside = ~(np.abs(values) < above)
     if outside.any():
         whole[outside] = limits.min
@@ -176,6 +177,7 @@ def real_to_text(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     plain = ((size >= _PLAIN_FROM) & (size < _PLAIN_UNTIL)) | (size == 0)
     if plain.all():
         return kernels.with_nulls_of(_plain_texts(values), array)
+    # The form that fewer rows have is written for these alone, and put between the others.
     scientific = np.isfinite(values) & ~plain
     if 2 * np.count_nonzero(scientific) > len(values):
         text = _scientific_texts(np.where(scientific, values, _PLAIN_UNTIL))

@@ -562,6 +562,7 @@ def _arrow_clock(zone: str) -> tuple[Longs, Longs]:
     """
     folders = filter(None, (os.environ.get("TZDIR"), *TZPATH))
     data = next(file for folder in folders if (file := Path(folder, zone)).is_file()).read_bytes()
+    # The part with times of 32 bits is skipped; the one behind it has 64 bits.
     utc, standard, leaps, times, types, letters = struct.unpack_from(">6i", data, 20)
     header = 44 + times * 5 + types * 6 + letters + leaps * 8 + standard + utc
     times, types = struct.unpack_from(">2i", data, header + 32)

@@ -97,6 +97,7 @@ def _pack(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     kinds = batch.column(ROW_KIND.name)
     before = _is(kinds, RowKind.UPDATE_BEFORE)
     after = _is(kinds, RowKind.UPDATE_AFTER)
+    # An update's old and new row, side by side, become one row with lists of two values.
     starts = np.ones(batch.num_rows, dtype=np.bool_)
     starts[1:] = ~(before[:-1] & after[1:])
     bounds = np.append(np.flatnonzero(starts), batch.num_rows)
