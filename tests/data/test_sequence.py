@@ -243,6 +243,7 @@ MORE = [
     ("FLOAT", "2.81", "millis-to-micro", "5", "+I", "2005"),
     ("DOUBLE", "nan", "", "0", "+I", "0"),
     ("DOUBLE", "-1e30", "", "0", "+I", str(-(2**63))),
+    ("DOUBLE", "1e19", "", "0", "+I", str(2**63 - 1)),
     ("INT", "1685548953", "second-to-micro,row-kind-flag", "5", "-U", "3371097906000010"),
     ("INT", "1685548953", "second-to-micro,row-kind-flag", "6", "-D", "3371097906000012"),
     # only the first second-to-micro looks at the type; after another step it still divides

@@ -177,7 +177,7 @@ def real_to_text(array: kernels.Array, cast: kernels.Cast) -> kernels.Array:
     plain = ((size >= _PLAIN_FROM) & (size < _PLAIN_UNTIL)) | (size == 0)
     if plain.all():
         return kernels.with_nulls_of(_plain_texts(values), array)
-    # The form that fewer rows have is written for these alone, and put between the others.
+    # The form that fewer rows have is written for these alone, and put between the rest.
     scientific = np.isfinite(values) & ~plain
     if 2 * np.count_nonzero(scientific) > len(values):
         text = _scientific_texts(np.where(scientific, values, _PLAIN_UNTIL))
