@@ -132,6 +132,13 @@ def test_impossible_object_path_is_refused(path):
         file_io_for(path, options).read_bytes(path)
 
 
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:9", "http://127.0.0.1:9", "http://a@127.0.0.1:9"])
+def test_refused_connection_names_endpoint(endpoint):
+    options = {f"s3.{key}": value for key, value in {**KEYS, "endpoint": endpoint}.items()}
+    with pytest.raises(StorageError, match=r"'s3://b/a' of 127\.0\.0\.1:9: "):
+        file_io_for("s3://b/a", options).read_bytes("s3://b/a")
+
+
 def test_signature_in_request_is_never_shown():
     """Azure's are part of the address."""
     options = {

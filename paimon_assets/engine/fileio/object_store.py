@@ -544,7 +544,8 @@ class ObjectFileIO(base.FileIO):
                 "storage's own tools; no bucket is created here."
             )
             return errors.StorageError(text, kind="bucket-not-found", path=path)
-        endpoint = urlsplit(self._options.get("endpoint", "")).netloc.rpartition("@")[2]
+        address = self._options.get("endpoint", "")
+        endpoint = (urlsplit(address).netloc or address).rpartition("@")[2]  # S3's may lack http://
         place = f"'{path}' of {endpoint}" if endpoint else f"'{path}'"
         text = f"Storage '{self._spec.scheme}' failed at {place}: {failure.strerror}."
         kind = errors.ACCESS_DENIED if isinstance(failure, PermissionError) else None
