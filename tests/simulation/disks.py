@@ -96,7 +96,7 @@ class Disk:
 
         names = self.store.call(Call("list", path), effect)
         # Names first, then each name's file: between the two, other actors may run once.
-        call = Call("list", path)
+        call = Call("list", path, among=frozenset(names))
         entries = self.store.call(call, lambda: [_entry(self.store, path, name) for name in names])
         return _Entries(entries)
 

@@ -10,7 +10,7 @@ Yang, Chen, Gopalakrishnan and Kirby, "Efficient stateful dynamic partial order 
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -18,10 +18,8 @@ import pytest
 
 from paimon_assets.engine.fileio import request_planner
 from tests.simulation.runs import Run, Schedule, run
-from tests.simulation.scheduler import Actor, Call, Death
+from tests.simulation.scheduler import START, Actor, Call, Death
 from tests.simulation.store import Store
-
-_START = Call("start")
 
 
 @dataclass(slots=True)
@@ -36,17 +34,16 @@ class _Node:
     at_first: frozenset[str] = frozenset()
     """Actors asleep when it was reached."""
     chosen: str = ""
-    made: Call = _START
+    made: Call = START
     """The call that was made; it writes if it changed something."""
-    version: int = 0
-    names: int = 0
-    """Of the storage, before it was made."""
+    clock: dict[str, int] = field(default_factory=dict)
+    """Actor → its calls up to here that this one comes after."""
     todo: set[str] = field(default_factory=set)
     below: int = 0
     """The calls that were made here and later, as bits."""
 
     def choose(self, name: str) -> None:
-        self.chosen = name
+        self.chosen, self.made, self.clock = name, START, {}
         self.todo.discard(name)
 
 
@@ -70,6 +67,7 @@ class Explorer:
         self._files: tuple[int, int] = (-1, 0)
         self._bits: dict[tuple[str, Call], int] = {}
         self._calls: list[tuple[str, Call]] = []
+        self._steps: dict[str, list[int]] = {}
         self._visited: dict[Hashable, list[tuple[frozenset[str], int]]] = {}
 
     def begin(self, store: Store, history: Callable[[], Hashable] = str) -> None:
@@ -78,7 +76,7 @@ class Explorer:
         self._store, self._files, self._depth, self._known_below = store, (-1, 0), 0, 0
 
     def choose(self, actors: Sequence[Actor], current: Actor | None) -> Actor:
-        self._classify_call()
+        self._note_call()
         if self._depth == len(self._path):
             node = self._next_node(actors)
             for asleep, below in self._visited.get(node.key, ()):
@@ -91,16 +89,13 @@ class Explorer:
             node.choose(next((each for each in awake if each is current), awake[0]).name)
             self._path.append(node)
         node = self._path[self._depth]
-        node.version, node.names = self._store.version, self._store.names
         self._depth += 1
         return next(actor for actor in actors if actor.name == node.chosen)
 
-    def _classify_call(self) -> None:
-        if self._depth:
-            node = self._path[self._depth - 1]
-            call = node.pending[node.chosen]
-            writes, names = node.version != self._store.version, node.names != self._store.names
-            node.made = _effective(call, writes and call.writes, names)
+    def _note_call(self) -> None:
+        node = self._path[self._depth - 1] if self._depth else None
+        if node is not None and node.pending[node.chosen] is not START:
+            node.made = self._store.made
 
     def _next_node(self, actors: Sequence[Actor]) -> _Node:
         asleep: dict[str, Call] = {}
@@ -111,43 +106,41 @@ class Explorer:
             self._files = self._store.version, self._store.digest()
         seen = tuple((actor.name, actor.calls, actor.seen) for actor in actors)
         key = hash((self._files[1], self._store.now_ms, seen, self._history()))
-        pending = {actor.name: actor.call or _START for actor in actors}
+        pending = {actor.name: actor.call or START for actor in actors}
         return _Node(key, pending, asleep, frozenset(asleep))
 
     def find_races(self) -> None:
         """Note where another one should have come first; see the papers."""
-        self._classify_call()
-        clocks: dict[str, dict[str, int]] = {}
-        steps: list[tuple[str, Call, dict[str, int]]] = []
-        for node in self._path:
-            name, clock = node.chosen, self._race(steps, clocks, node.chosen, node.made)
-            clock[name] = clocks.get(name, {}).get(name, 0) + 1
-            clocks[name] = clock
-            steps.append((name, node.made, clock))
-            node.below |= self._bit(name, node.made)
+        self._note_call()
+        self._steps = {}
+        for place, node in enumerate(self._path):
+            name, steps = node.chosen, self._steps.setdefault(node.chosen, [])
+            if not node.clock:  # else it is of a run before
+                node.clock = self._race(name, node.made)
+                node.clock[name] = len(steps) + 1
+                node.below |= self._bit(name, node.made)
+            steps.append(place)
         for bit, (name, call) in enumerate(self._calls):
             if self._known_below >> bit & 1:
-                self._race(steps, clocks, name, call)
+                self._race(name, call)
         self._path[-1].below |= self._known_below
 
-    def _race(
-        self,
-        steps: list[tuple[str, Call, dict[str, int]]],
-        clocks: dict[str, dict[str, int]],
-        name: str,
-        call: Call,
-    ) -> dict[str, int]:
+    def _race(self, name: str, call: Call) -> dict[str, int]:
         """Note the last call that a call could have come before; return its clock."""
-        known = clocks.get(name, {})
-        clock, race = dict(known), None
-        for place in range(len(steps) - 1, -1, -1):
-            other, made, seen = steps[place]
-            if other != name and _meet(made, call):
-                if race is None and known.get(other, 0) < seen[other]:
-                    race = place
-                for each, count in seen.items():
-                    clock[each] = max(clock.get(each, 0), count)
-        if race is not None:
+        own = self._steps.get(name)
+        known = self._path[own[-1]].clock if own else {}
+        clock, race = dict(known), -1
+        for other, places in self._steps.items():
+            for place in reversed(places if other != name else ()):
+                before = self._path[place]
+                if before.clock[other] <= known.get(other, 0):
+                    break
+                if _meet(before.made, call):
+                    race = max(race, place)
+                    for each, count in before.clock.items():
+                        clock[each] = max(clock.get(each, 0), count)
+                    break
+        if race >= 0:
             before = self._path[race]
             before.todo.update({name} if name in before.pending else before.pending)
         return clock
@@ -190,11 +183,6 @@ class Explorer:
             if not self.turn_round():
                 return Explored(runs, pruned, is_complete=True)
         return Explored(runs, pruned, is_complete=False)
-
-
-@lru_cache(maxsize=1 << 16)
-def _effective(call: Call, writes: bool, names: bool) -> Call:
-    return replace(call, writes=writes, names=names)
 
 
 @lru_cache(maxsize=1 << 18)

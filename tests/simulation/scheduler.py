@@ -29,6 +29,8 @@ class Call:
     """Whether all below the path is meant, too."""
     names: bool = True
     """Whether a listing of the folder has other names after it."""
+    among: frozenset[str] | None = None
+    """The names that it looks up, of a listing whose names are known."""
 
     def touches(self, other: "Call") -> bool:
         """Whether the order of two calls may matter: one writes the paths of the other."""
@@ -39,6 +41,9 @@ class Call:
             for mine in filter(None, (self.path, self.target))
             for theirs in filter(None, (other.path, other.target))
         )
+
+
+START = Call("start")
 
 
 def _meets(one: Call, mine: str, other: Call, theirs: str) -> bool:
@@ -55,12 +60,13 @@ def _meets(one: Call, mine: str, other: Call, theirs: str) -> bool:
 
 def _lists(call: Call, folder: str, path: str, names: bool) -> bool:
     parent, _, name = path.rpartition("/")
-    return call.kind == "list" and names and parent == folder and counts(name)
+    is_listed = call.among is None or name in call.among
+    return call.kind == "list" and names and parent == folder and is_listed and counts(name)
 
 
 def counts(name: str) -> bool:
-    """Whether a name in a listing counts: hidden files do not, but for marks of rollbacks."""
-    return not name.startswith(".") or name.startswith(".rollback")
+    """Whether a name in a listing counts: of hidden files those of tags and rollbacks; no hints."""
+    return name.startswith((".rollback", ".tag-")) or not name.startswith((".", "LATEST", "EARL"))
 
 
 @dataclass(slots=True, eq=False)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from tests.simulation.scheduler import Call, Scheduler, counts
+from tests.simulation.scheduler import START, Call, Scheduler, counts
 
 T = TypeVar("T")
 _MOST_CALLS_LATE = 200
@@ -60,6 +60,8 @@ class Store:
     has_failed: bool = False
     was_late: bool = False
     """Whether a call had its effect after its client had given up."""
+    made: Call = START
+    """The last call, which writes if it changed something."""
     version: int = 0
     """Another one after each change."""
     names: int = 0
@@ -84,11 +86,15 @@ class Store:
         if self.scheduler is None:
             return effect()
         self.scheduler.turn(call)
+        version, names = self.version, self.names
         try:
             result = self._result(self.scheduler, call, effect)
         except OSError as error:
             self.scheduler.observe(repr(error))
             raise
+        finally:
+            writes = call.writes and version != self.version
+            self.made = replace(call, writes=writes, names=names != self.names)
         self.scheduler.observe(_comparable(result))
         return result
 
