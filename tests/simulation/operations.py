@@ -140,8 +140,8 @@ def _clean(catalog: TableCatalog, _: Task) -> None:
     clean_orphan_files(table_of(catalog)._store, older_than_ms=AGE_MS, dry_run=False)
 
 
-def _rollback(catalog: TableCatalog, _: Task) -> None:
-    table_of(catalog).rollback_to(_UNDONE_TO)
+def _rollback(catalog: TableCatalog, _: Task) -> object:
+    return table_of(catalog).rollback_to(_UNDONE_TO).snapshot
 
 
 def _tag(catalog: TableCatalog, task: Task) -> None:

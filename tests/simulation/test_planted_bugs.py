@@ -93,6 +93,14 @@ DRAWN = {
         external_snapshot, "looked_back", lambda *_: True,
         (("rollback",), ("append", "append"), ("append",)), Kind.DISK,
     ),
+    "a commit beside a branch that becomes main is not looked at again": (
+        external_snapshot, "looked_back", lambda *_: True,
+        (("forward",), ("append", "append"), ("append",)), Kind.DISK,
+    ),
+    "a rollback beside an expiration does not look for its target": (
+        SnapshotManager, "is_same", lambda *_: True,
+        (("rollback",), ("expire", "append")), Kind.DISK,
+    ),
     "the hint is trusted": (
         SnapshotManager, "_walked_forward", lambda _, hint: hint, (("append",) * 2,) * 3, Kind.DISK,
     ),
