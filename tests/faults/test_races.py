@@ -217,23 +217,6 @@ def test_rollback_interrupted_by_expiration_is_complete(tmp_path, target, halt):
     assert later > 3
 
 
-@pytest.mark.parametrize("rollback_first", [False, True])
-def test_commit_during_rollback_leaves_no_gap(tmp_path, rollback_first):
-    def rollback(store):
-        rollback_to_snapshot(store, 2)
-
-    pair = (rollback, writes("e")) if rollback_first else (writes("e"), rollback)
-    for done in interleave(tmp_path, four, *pair):
-        assert done.both, done
-        check_whole(done.store)
-        assert set(live_names(done.store)) - {"e"} == {"a", "b"}
-        for name in "fgh":
-            add(done.store, name)
-            assert name in live_names(done.store)
-        check_whole(done.store)
-        assert set(live_names(done.store)) >= {"a", "b", "f", "g", "h"}
-
-
 def four(store):
     for name in "abcd":
         add(store, name)
@@ -298,50 +281,6 @@ def test_leftover_on_undone_snapshot_hides_no_commit(tmp_path, commits, way_out)
     add(store, "z")
     check_whole(store)
     assert set(live_names(store)) == {*kept, "z"}
-
-
-def tags(name, number):
-    def tag(store):
-        store.tags.create(name, store.snapshots.snapshot(number))
-
-    return tag
-
-
-def branches(name, **source):
-    def branch(store):
-        store.branches.create(name, **source)
-
-    return branch
-
-
-@pytest.mark.parametrize("expire_first", [False, True])
-@pytest.mark.parametrize("number", [1, 2, 4])
-def test_tag_during_expiration_is_complete_or_refused(tmp_path, number, expire_first):
-    tag = tags("v", number)
-    seen = set()
-    for done in interleave(tmp_path, five, *((expire, tag) if expire_first else (tag, expire))):
-        error = done.other if expire_first else done.one
-        seen.add(error is None)
-        assert error is None or isinstance(error, errors.NotFoundError)
-        assert [found.name for found in done.store.tags.list()] == (["v"] if error is None else [])
-        check_whole(done.store)
-    assert seen == ({True, False} if expire_first else {False})
-
-
-@pytest.mark.parametrize("expire_first", [False, True])
-def test_branch_during_expiration_is_complete_or_refused(tmp_path, expire_first):
-    branch = branches("b", snapshot_id=2)
-    pair = (expire, branch) if expire_first else (branch, expire)
-    seen = set()
-    for done in interleave(tmp_path, five, *pair):
-        error = done.other if expire_first else done.one
-        seen.add(error is None)
-        assert error is None or isinstance(error, errors.NotFoundError)
-        assert list(done.store.branches.list()) == (["b"] if error is None else [])
-        check_whole(done.store)
-        if error is None:
-            check_whole(done.store.with_options({"branch": "b"}))
-    assert seen == ({True, False} if expire_first else {False})
 
 
 @pytest.mark.parametrize("main_goes_on", [True, False])

@@ -6,14 +6,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerContext
-from multiprocessing.synchronize import Barrier
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets import DataSplit, EmbeddedExecutor, Table, open_table
+from paimon_assets import DataSplit, Table
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, TaskBatch
@@ -31,7 +30,6 @@ from paimon_assets.engine.spec.metadata.manifest import HASH_INDEX, IndexFileMet
 from paimon_assets.erasure import erase
 from tests.testkit.faults.killing_file_io import Countdown, KillingFileIO, plain_directory
 from tests.testkit.metadata_tables import FixedClock
-from tests.testkit.tables import arrow
 
 COMMIT_USER = "mortal"
 BARRIER_SECONDS = 60.0
@@ -166,20 +164,3 @@ def erase_until_killed(table_path: str, steps: int, where: str, history: Any) ->
     with mortal_table(table_path, steps) as table:
         executor = OneStorageExecutor(table._store.file_io)
         erase(table, where, history=history, orphans_older_than_ms=0, executor=executor)
-
-
-def commit_in_step(
-    table_path: str, worker: int, commits: int, barrier: Barrier, acknowledged: "list[int]"
-) -> None:
-    """Make `commits` commits of one row each; all workers begin each commit at once."""
-    try:
-        for number in range(commits):
-            writer = open_table(table_path).new_write_builder().with_commit_user(f"worker-{worker}")
-            writer = writer.with_commit_identifier(number)
-            row = arrow({"worker": "INT", "number": "INT"}, (worker, number))
-            result = EmbeddedExecutor(threads=1).map_rows(writer.prepare(), row)
-            barrier.wait(BARRIER_SECONDS)
-            acknowledged.append(writer.commit(result.messages).id)
-    except BaseException:
-        barrier.abort()  # the other workers would wait for this one
-        raise
