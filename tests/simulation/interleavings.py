@@ -37,7 +37,7 @@ class _Node:
     made: Call = START
     """The call that was made; it writes if it changed something."""
     clock: dict[str, int] = field(default_factory=dict)
-    """Actor → its calls up to here that this one comes after."""
+    """Actor → the number of its calls that this one has to follow."""
     todo: set[str] = field(default_factory=set)
     below: int = 0
     """The calls that were made here and later, as bits."""

@@ -490,10 +490,10 @@ class Model:
     def _check_record(self, record: Record, line: set[str | None]) -> None:
         if isinstance(record.value, Snapshot) and record.outcome == "done":
             is_there = record.value.uuid in line
-            others = self.records
+            rivals = self.records
             if record.task.name == "rollback":  # a killed expiration may not put its target back
-                others = [r for r in others if r.task.name == "expire" and r.stumbled]
-            undone = any(self._may_undo(other, record) for other in others)
+                rivals = [r for r in rivals if r.task.name == "expire" and r.stumbled]
+            undone = any(self._may_undo(other, record) for other in rivals)
             assert undone or is_there, f"'{record.task.user}' was acknowledged, and is lost"
         # A promotion is several steps: it may publish before storage fails, or the table moves.
         may_be_promoted = record.task.name == "promote" and (record.stumbled or self._is_moving)
