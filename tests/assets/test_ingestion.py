@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import dagster as dg
@@ -255,6 +256,7 @@ def test_ledger_is_found_behind_other_commits(landing: Path, paimon: PaimonCatal
     assert ids_of(paimon) == [1, 50, 51]
 
 
+@pytest.mark.way_out("ledger-expired")
 def test_ledger_of_expired_snapshots_is_found_by_its_pointer(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:
@@ -275,6 +277,9 @@ def test_ledger_of_expired_snapshots_is_found_by_its_pointer(
         pointer.unlink()
     assert "have expired" in failure_text(run(events(landing), paimon))
     assert ids_of(paimon) == [1, 50]
+    rmtree(directory / "ingestion")
+    assert run(events(landing), paimon).success
+    assert sorted(ids_of(paimon)) == [1, 1, 50]
 
 
 def test_two_assets_ingest_two_folders_into_one_table(

@@ -176,12 +176,14 @@ def test_retry_after_commit_reports_same_batch(
     assert [snapshot.id for snapshot in paimon.catalog().get_table("shop.sales").snapshots()] == [1]
 
 
+@pytest.mark.way_out("io-manager")
 def test_io_manager_without_checks_is_refused(paimon: PaimonCatalogResource) -> None:
     result = dg.materialize(
         [sales_asset(GOOD)], resources={"io_manager": dg.mem_io_manager}, raise_on_error=False
     )
     assert "its IO manager is none of PaimonIOManager" in failure_text(result)
     assert paimon.catalog().list_databases() == []
+    assert io_run(sales_asset(GOOD), paimon).success
 
 
 def test_first_frame_of_table_is_judged(paimon: PaimonCatalogResource) -> None:

@@ -645,6 +645,7 @@ def test_columns_are_left_out_renamed_hashed_and_computed(
     assert rows_of(paimon, *names) == [(1, hashed, 2023, "2023-11", "ab", 0, "orders")]
 
 
+@pytest.mark.way_out("cdc-computed")
 def test_computed_key_moves_rows_and_needs_whole_rows(
     landing: Path, paimon: PaimonCatalogResource
 ) -> None:

@@ -320,6 +320,7 @@ def test_overwritten_text_of_later_number_is_ignored(
 
 
 @pytest.mark.parametrize("policy", ["add", "widen"])
+@pytest.mark.way_out("cdc-types")
 def test_texts_in_number_column_need_policy_sync(
     policy: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:
@@ -343,6 +344,7 @@ def test_text_of_source_is_read_as_declared(tmp_path: Path, paimon: PaimonCatalo
 
 
 @pytest.mark.parametrize("way_out", ["overwrite", "reload"])
+@pytest.mark.way_out("cdc-schema")
 def test_replaced_texts_stay_replaced(
     way_out: str, tmp_path: Path, paimon: PaimonCatalogResource
 ) -> None:

@@ -244,6 +244,7 @@ def test_spark_reads_each_range_in_task(
 
 
 @pytest.mark.parametrize("executor", ["embedded", "spark"])
+@pytest.mark.way_out("kafka-record")
 def test_undeclared_members_are_added_or_left_out(
     broker: Broker, warehouse: str, spark: SparkSession, executor: Any
 ) -> None:
@@ -342,6 +343,7 @@ def test_missing_topic_is_named(broker: Broker, paimon: PaimonCatalogResource) -
     assert "has no topic 'missing'" in refusal(rows_in(broker, "missing"), paimon)
 
 
+@pytest.mark.way_out("kafka-position")
 def test_retention_past_position_is_refused(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(2)
     asset = table_of(broker, topic)
@@ -361,6 +363,7 @@ def test_retention_past_position_is_refused(broker: Broker, paimon: PaimonCatalo
     assert sorted(states(paimon)) == [2, 5, 6]
 
 
+@pytest.mark.way_out("kafka-partitions")
 def test_added_partitions_are_read_if_order_allows(broker: Broker, tmp_path: Path) -> None:
     topic = broker.create(1)
     table, ordered = lake(tmp_path / "table"), lake(tmp_path / "ordered")

@@ -165,6 +165,7 @@ def test_unknown_position_is_refused_with_way_out(
     assert paimon.catalog().get_table("shop.orders").latest_snapshot() is None
 
 
+@pytest.mark.way_out("cdc-position")
 def test_records_of_unknown_position_are_ordered_by_offset(
     broker: Broker, paimon: PaimonCatalogResource
 ) -> None:

@@ -64,6 +64,7 @@ def test_vector_round_trips(positions, bitmap64):
 @given(LARGE)
 @example({2**32 - 1})
 @example({2**32, 3 * 2**32 + 5})
+@pytest.mark.way_out("deletion-vector")
 def test_positions_beyond_32_bits_round_trip(positions):
     vector = DeletionVector.of(positions)
     assert positions_of(decode_vector(encode_vector(vector, bitmap64=True), "f")) == positions

@@ -129,6 +129,7 @@ def test_index_manifest_that_does_not_change_keeps_its_name(keyed):
     assert emptied.index_manifest is None
 
 
+@pytest.mark.way_out("commit-kind")
 def test_rows_deleted_by_vectors_are_overwrite(store):
     commit(store, message(plain_file("a")))
     vectors = _append_message(new_index_files=(_vectors("v", "a"),))

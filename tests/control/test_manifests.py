@@ -371,6 +371,7 @@ def test_everything_deleted_leaves_no_manifest():
     assert _fold(metas, memory, full=1) == []
 
 
+@pytest.mark.way_out("manifest-size")
 def test_manifest_that_ends_between_two_blocks_is_refused(tmp_path):
     store = new_store(tmp_path)
     snapshot = commit(store, message(plain_file()))
@@ -386,4 +387,5 @@ def test_manifest_that_ends_between_two_blocks_is_refused(tmp_path):
         ) as caught:
             list(manifests.read_all(manifests.manifests_of(snapshot)))
         assert caught.value.kind == "manifest-size"
-        path.write_bytes(data)
+        path.write_bytes(data)  # the storage returns it whole again
+        assert len(list(manifests.read_all(manifests.manifests_of(snapshot)))) == 1

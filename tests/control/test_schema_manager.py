@@ -189,12 +189,15 @@ def test_change_made_impossible_by_race_is_refused(paths):
     assert manager.list_ids() == [0, 1]
 
 
+@pytest.mark.way_out("schema-conflict")
 def test_change_checked_on_another_schema_is_conflict(paths):
     base = _manager(paths).latest()
     manager = SchemaManager(_Overtaking(paths, [sc.add_column("c", "INT")]), paths)
     with refused(errors.CommitConflictError, "at schema 1 now", kind="schema-conflict"):
         manager.commit_changes([sc.drop_column("b")], time_millis=8, base=base)
     assert manager.list_ids() == [0, 1]
+    manager.commit_changes([sc.drop_column("b")], time_millis=8, base=manager.latest())
+    assert manager.list_ids() == [0, 1, 2]
 
 
 def test_schema_change_gives_up_after_lost_races(paths):
@@ -360,6 +363,7 @@ def test_directory_below_table_may_be_written_with_slashes(tmp_path):
     assert Options({option.key: "/data/files/"}).get(option) == "data/files"
 
 
+@pytest.mark.way_out("path-outside")
 def test_deletions_stay_in_table_directories(store, tmp_path):
     victim = tmp_path / "victim"
     victim.write_bytes(b"x")
@@ -367,6 +371,11 @@ def test_deletions_stay_in_table_directories(store, tmp_path):
         with refused(errors.FormatError, "is in none of the directories", kind="path-outside"):
             delete_files(store, [path])
     assert victim.exists()
+    own = Path(store.table_path, "bucket-0", "x")
+    own.parent.mkdir(exist_ok=True)
+    own.touch()
+    delete_files(store, [str(own)])
+    assert not own.exists()
 
 
 def test_deletions_follow_no_linked_bucket(store, tmp_path):

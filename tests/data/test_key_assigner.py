@@ -126,12 +126,18 @@ def test_assigners_share_keys_and_buckets():
     assert len(seen) == 40
 
 
+@pytest.mark.way_out("key-index")
 def test_too_many_keys_are_refused_with_way_out():
-    schema = crossing(**{"lookup.cache-max-memory-size": "1 kb"})
-    assigner = moving_keys.KeyAssigner(context=context_of("/t", schema))
+    rows = batch_of([(n, "n", "x", 0) for n in range(1000)])
+
+    def assign(memory):
+        schema = crossing(**{"lookup.cache-max-memory-size": memory})
+        return moving_keys.KeyAssigner(context=context_of("/t", schema)).assign(rows, None)
+
     with pytest.raises(InvalidInputError, match=r"lookup\.cache-max-memory-size") as raised:
-        assigner.assign(batch_of([(n, "n", "x", 0) for n in range(1000)]), None)
+        assign("1 kb")
     assert raised.value.kind == "key-index"
+    assert len(assign("1 mb")[2].buckets) == 1000
 
 
 def test_keys_that_share_hash_are_distinguished():

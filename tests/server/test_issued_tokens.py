@@ -8,6 +8,7 @@ import sys
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import InvalidInputError, Schema, open_catalog
 from paimon_assets.server.issued_tokens import DataTokens
@@ -265,12 +266,15 @@ def test_server_with_invalid_file_of_tokens_does_not_start(settings, tmp_path, t
     assert "servers-own-secret" not in refused.value.message
 
 
-def test_insecure_server_takes_no_data_tokens(settings):
+@pytest.mark.way_out("data-tokens")
+def test_insecure_server_takes_no_data_tokens(settings, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_READER", READER)
     insecure = ServeSettings(
         warehouse=settings.warehouse, insecure=True, data_tokens=settings.data_tokens
     )
     with pytest.raises(InvalidInputError, match="everybody"):
         app_of(insecure)
+    app_of(replace(insecure, insecure=False, principals=settings.principals))
 
 
 def test_process_listing_and_output_hold_no_secret(settings, tmp_path):

@@ -213,6 +213,7 @@ def test_values_equal_spark_reader(spark, new_catalog, tmp_path, name, kind, val
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.way_out("timestamp-calendar")
 def test_old_times_equal_spark_or_name_way_out(spark, tmp_path, file_format):
     """Spark counted them in the Julian calendar; of zones, only instants since 1900 are read."""
     rebase = {f"spark.sql.parquet.{each}RebaseModeInWrite": "LEGACY" for each in _REBASED}

@@ -74,11 +74,13 @@ def test_batches_that_do_not_overlap_pass_without_copy():
     ]
 
 
+@pytest.mark.way_out("row-position")
 def test_row_without_position_is_refused():
     batch = pa.RecordBatch.from_pydict({packing.POSITION_COLUMN: pa.array([1, None], pa.int64())})
     with pytest.raises(InvalidInputError) as caught:
         packing.take_positions(batch)
     assert caught.value.kind == "row-position"
+    assert packing.take_positions(batch.slice(0, 1))
 
 
 def test_positions_are_split_off():

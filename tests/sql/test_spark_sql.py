@@ -414,6 +414,7 @@ def test_key_in_one_on_alternative_is_no_source_key(sql, new_catalog):
     assert run(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
 
 
+@pytest.mark.way_out("change-null")
 def test_nulls_match_no_row(sql):
     sql(PLAIN)
     sql("INSERT INTO db.a VALUES (1, NULL, 'a'), (2, 2, 'b')")

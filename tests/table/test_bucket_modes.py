@@ -155,6 +155,7 @@ def test_input_is_kept_as_changelog(catalog):
     assert table.rescale(EXECUTOR, buckets=2).changelog_manifest_list is None
 
 
+@pytest.mark.way_out("bucket-count")
 def test_rescaling_reports_concurrent_writes(catalog):
     table = new_table(catalog, key_schema(bucket="2"), *((n, "a", n) for n in range(20)))
 

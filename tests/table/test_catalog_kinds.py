@@ -11,6 +11,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.catalog.rest_catalog import RestCatalog
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files, drop_rejected
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption, add_column
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
@@ -280,6 +281,7 @@ def test_definite_refusal_of_server_leaves_no_file(table_of, server):
     assert table.latest_snapshot().id == COMMITS
 
 
+@pytest.mark.way_out("removed-files")
 def test_files_of_failed_commit_are_not_committed_later(table_of, server):
     table = table_of(server)
     builder = table.new_write_builder()
@@ -291,6 +293,8 @@ def test_files_of_failed_commit_are_not_committed_later(table_of, server):
         builder.with_commit_identifier(1).commit(messages)
     assert table.latest_snapshot().id == COMMITS
     assert read(table) == read(table.refresh())
+    builder.with_commit_identifier(1).write(rows_of(8))
+    assert table.latest_snapshot().id == COMMITS + 1
 
 
 def test_recreated_table_is_another_table(table_of, server):
@@ -506,16 +510,23 @@ def test_rename_keeps_rows(table, catalog):
     assert catalog.list_tables("d") == ["other"]
 
 
+@pytest.mark.way_out("snapshot-listing")
 def test_files_missing_in_listing_stop_deletion(table_of, server):
     table = table_of(server)
     (newest,) = server._serve(Identifier("d", "t")).newest.values()
-    table.state.file_io.delete_file(f"{table.path}/snapshot/snapshot-{newest.id}")
-    for deleting in (
+    path = f"{table.path}/snapshot/snapshot-{newest.id}"
+    data = table.state.file_io.read_bytes(path)
+    table.state.file_io.delete_file(path)
+    calls = (
         lambda: clean_orphan_files(table._store, older_than_ms=0, dry_run=False, clock=LATER),
         lambda: table.maintenance().run("expire_snapshots"),
-    ):
+    )
+    for deleting in calls:
         with refused(errors.StorageError, kind="snapshot-listing"):
             deleting()
+    LocalFileIO().write_bytes(path, data)
+    for deleting in calls:
+        deleting()
 
 
 def test_unsupported_request_is_refused_with_way_out(table_of, server):

@@ -286,6 +286,7 @@ def test_unreadable_messages_are_dead_letters(registry: RegistryServer) -> None:
     assert "headers" in next(letter["reason"] for letter in rows if letter["line"] == 104)
 
 
+@pytest.mark.way_out("schema-registry")
 def test_errors_of_registry_name_way_out(registry: RegistryServer) -> None:
     registry.schemas[7] = {"schema": "{}", "schemaType": "PROTOBUF"}
     registry.schemas[8] = {"schema": '["int", "string"]'}

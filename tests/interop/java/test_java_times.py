@@ -86,6 +86,7 @@ def test_orc_timestamps_of_every_year_are_read_by_java(java: Oracle, ours: OurSi
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York", "Europe/London", "UTC"])
 @pytest.mark.parametrize("legacy", ["true", "false"])
 @pytest.mark.parametrize("beside", ["TIMESTAMP(3)", "INT"])
+@pytest.mark.way_out("orc-zone")
 def test_orc_instants_of_java_in_any_zone_are_read(
     zone: str, legacy: str, beside: str, java_in: Callable[[str], Oracle], ours: OurSide
 ) -> None:
