@@ -16,6 +16,8 @@ from paimon_assets import PaimonError, Schema
 from paimon_assets import assets as pas
 from paimon_assets.assets.resource import parse_settings
 from paimon_assets.cdc import ChangeLog, build_change_log_asset
+from paimon_assets.columns import build_rows_behind_check, column_asset
+from paimon_assets.sql import build_operation_job
 from tests.testkit.asset_tables import asset_of, failure_text, job_run
 from tests.testkit.io_manager_runs import io_run
 from tests.testkit.tables import new_table
@@ -118,7 +120,7 @@ def columns(**options):
     chosen = {"columns": {"n": "BIGINT"}, "reads": ["id"], **options}
 
     def define(_=None):
-        @pas.column_asset("db.t", **chosen)
+        @column_asset("db.t", **chosen)
         def numbers(rows: pa.Table) -> pa.Table:
             return pa.table({"n": rows["id"]})
 
@@ -178,8 +180,8 @@ WAYS = [
     ("asset-options", "needs both partitions_def and partition_column, or neither",
      columns(partitions_def=DAYS), columns(partitions_def=DAYS, partition_column="day")),
     ("asset-options", "pass one that is",
-     lambda _: pas.build_rows_behind_check(plain()),
-     lambda _: pas.build_rows_behind_check(columns()())),
+     lambda _: build_rows_behind_check(plain()),
+     lambda _: build_rows_behind_check(columns()())),
     ("asset-table", "@paimon_asset('database.table', primary_keys='id')",
      lambda _: pas.paimon_asset(lambda: ROWS),
      lambda _: pas.paimon_asset("db.t", primary_keys="id")(lambda: ROWS)),
@@ -244,7 +246,7 @@ WAYS = [
     ("metadata-key", "paimon_output(table='database.table'), or a key of two parts",
      run_of(stored_asset({"schema": "db"})), run_of(stored_asset(pas.paimon_output(table="db.t")))),
     ("operation", "There are alter_view_dialect",
-     lambda _: pas.build_operation_job("compct"), lambda _: pas.build_operation_job("compact")),
+     lambda _: build_operation_job("compct"), lambda _: build_operation_job("compact")),
     ("option-unknown", "Did you mean 'read.batch-size'",
      lambda _: pas.paimon_input(options={"read.batchsize": "1"}),
      lambda _: pas.paimon_input(options={"read.batch-size": "1"})),
