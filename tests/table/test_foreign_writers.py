@@ -5,6 +5,7 @@ pyarrow, polars and duckdb are written here, and the footers of pyarrow's are ed
 other and older writers.
 """
 
+import base64
 import datetime as dt
 import io
 import math
@@ -20,10 +21,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 
 from paimon_assets import FormatError, InvalidInputError, open_catalog
+from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.engine.data.read.row_stage import passing_rows
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
 from tests.testkit import footers
 from tests.testkit.effort import often
@@ -261,6 +265,84 @@ def test_bounds_shorter_than_their_type_are_refused(tmp_path, name):
     table = new_table(tmp_path, {name: kind})
     with refused(FormatError, "bounds that are shorter than their type", kind="format"):
         add_segment(table, tmp_path / "in")
+
+
+def test_undecodable_columns_are_refused_or_left_out(tmp_path):
+    """Of 60 files, each with a codec or an encoding of another year in one column."""
+    data = pa.table({name: [[1]] if name == "l" else [1] for name in "abl"})
+    types = {name: "ARRAY<BIGINT>" if name == "l" else "BIGINT" for name in "abl"}
+    for number in range(often(60)):
+        draw, sink = Random(number), io.BytesIO()  # noqa: S311 - no secret
+        bad, declared = draw.choice("abl"), draw.sample("abl", draw.randint(1, 3))
+        field = draw.choice((2, 4))
+        value = draw.choice((10, 77, 1_000) if field == 2 else (3, 8, 9, 77, 1_000))
+        pq.write_table(pa.concat_tables([data] * 3), sink, row_group_size=draw.randint(1, 3))
+
+        def change(footer, draw=draw, bad=bad, field=field, value=value):
+            metadata = draw.choice(footer[4][1][1])[1][1][1]["abl".index(bad)][3][1]
+            kind, old = metadata[field]
+            metadata[field] = (kind, 2 * value if field == 4 else (old[0], [*old[1], 2 * value]))
+
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "a.parquet").write_bytes(footers.change_parquet_footer(sink.getvalue(), change))
+        table = new_table(tmp_path, {name: types[name] for name in declared}, name=f"db.t{number}")
+        if bad in declared:
+            with refused(FormatError, f"'{bad}' has a codec.*Write the file again", kind="format"):
+                add_segment(table, folder)
+        else:
+            add_segment(table, folder)
+            assert table.to_arrow() == pa.concat_tables([data] * 3).select(declared), number
+
+
+class _Keys(encryption.KmsClient):
+    def wrap_key(self, key_bytes, _master):
+        return base64.b64encode(key_bytes)
+
+    def unwrap_key(self, wrapped_key, _master):
+        return base64.b64decode(wrapped_key)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_encrypted_files_are_refused_with_way_out(tmp_path, plain, whole):
+    factory = encryption.CryptoFactory(lambda _: _Keys())
+    columns = {} if whole else {"column_keys": {"c": ["a"]}}
+    properties = factory.file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="f", uniform_encryption=whole, plaintext_footer=plain, **columns
+        ),
+    )
+    data = pa.table({"a": [1]})
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "a.parquet"
+    with pq.ParquetWriter(path, data.schema, encryption_properties=properties) as writer:
+        writer.write_table(data)
+    source = FileSource(folder=str(tmp_path / "in"), format="parquet")
+    table = new_table(tmp_path, {"a": "BIGINT"})
+    with refused(FormatError, "Write the file without encryption", kind="format"):
+        add_segment(table, tmp_path / "in")
+    with refused(FormatError, "Write the file without encryption", kind="source-file"):
+        schema = checked_schema(LocalFileIO(), [str(path)], source, None)
+        read_files(LocalFileIO(), [str(path)], source, schema).read_all()
+    pq.write_table(data, path)
+    add_segment(table, tmp_path / "in")
+    assert table.to_arrow() == data
+
+
+def test_lists_of_lists_in_two_levels_are_refused_with_way_out(tmp_path):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": [[[1]]]}), sink)
+
+    def change(footer):
+        footer[2][1][1][3][3] = (5, 2 * 2)  # the inner list is repeated
+
+    (tmp_path / "in").mkdir()
+    data = footers.change_parquet_footer(sink.getvalue(), change)
+    (tmp_path / "in" / "a.parquet").write_bytes(data)
+    with refused(FormatError, "lists and maps in three levels", kind="format"):
+        add_segment(new_table(tmp_path, {"a": "ARRAY<ARRAY<BIGINT>>"}), tmp_path / "in")
 
 
 _AVRO: dict[str, tuple[Any, str | None, Any]] = {

@@ -15,6 +15,10 @@ _SCHEMA, _CHILDREN, _LOGICAL_TYPE = 2, 5, 10
 _TYPE = 1
 _ROW_GROUPS, _COLUMNS, _COLUMN_META, _STATISTICS = 4, 1, 3, 12
 _BOUNDS = (1, 2, 5, 6)
+_ENCODINGS, _CODEC = 2, 4
+_LZO = 3
+_LAST_CODEC, _LAST_ENCODING = 7, 9
+"""The last ones that pyarrow decodes: LZ4_RAW and BYTE_STREAM_SPLIT."""
 _STRUCT = 12
 _INT96, _FIXED_BYTES = 3 << 1, 7 << 1
 """Types as Thrift writes them."""
@@ -108,6 +112,12 @@ def has_short_bounds(tail: bytes, widths: Sequence[int]) -> bool:
     return any(size < widths[leaf] for leaf, size in bounds)
 
 
+def unknown_leaves(tail: bytes) -> set[int]:
+    """Return the leaves with a codec or an encoding that pyarrow does not decode."""
+    length = int.from_bytes(tail[-8:-4], "little")
+    return set(_Footer(tail[-8 - length : -8]).unknown_leaves())
+
+
 def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
     header = (_LOGICAL_TYPE - last_field) << 4 | _STRUCT
     # LogicalType.TIMESTAMP { 1: isAdjustedToUTC, 2: TimeUnit { unit { } } }, four ends of structs.
@@ -160,6 +170,18 @@ class _Footer:
                             length = self._varint()
                             self.at += length
                             yield leaf, length
+
+    def unknown_leaves(self) -> Iterator[int]:
+        """Yield the leaf of each chunk with a codec or an encoding that is not known."""
+        for _ in self._fields_but(_ROW_GROUPS):
+            for _ in range(self._list()[0]):
+                for leaf in self._chunks():
+                    for field, _ in self._fields_but(_ENCODINGS, _CODEC):
+                        count = self._list()[0] if field == _ENCODINGS else 1
+                        values = [_unzigzag(self._varint()) for _ in range(count)]
+                        last = _LAST_ENCODING if field == _ENCODINGS else _LAST_CODEC
+                        if max(values, default=0) > last or (field == _CODEC and _LZO in values):
+                            yield leaf
 
     def _chunks(self) -> Iterator[int]:
         """Yield the leaf of each chunk of a row group; the metadata of the chunk is next."""

@@ -223,11 +223,22 @@ def reason_of(error: BaseException, format_name: str) -> str:
     text = " ".join(str(error).split())
     if "Column() changed from object" in text:
         return f"a record is an object, not a {text.partition(' to ')[2]}"
+    for pattern, way_out in _WAYS_OUT.items():
+        if re.search(pattern, text):
+            return f"{text.rstrip('.')}. {way_out}."
     if not format_name.lower().startswith(("csv", "json")) or _NO_VALUE.search(text) is None:
         return text
     return f"{text.rstrip('.')}. Correct the file, or declare the column as STRING."
 
 
+_WAYS_OUT = {
+    "ncrypt|ecrypt": "Write the file without encryption",
+    "annotated": "Write its lists and maps in three levels, in Spark without"
+    " 'spark.sql.parquet.writeLegacyFormat'",
+    "not support|Unsupported (compression|encoding)": "Write the file again with zstd, and Parquet"
+    " as version 1 or 2",
+}
+"""Part of a message about a sound file that pyarrow does not read → the way out."""
 _NO_VALUE = re.compile(
     "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored"
 )

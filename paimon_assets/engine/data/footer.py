@@ -115,6 +115,7 @@ def _check_values(
     if seg.column_differences(schema, columns, partitioned=bool(schema.partition_keys)):
         return 0  # the columns are the error to report
     held = {column.name for column in columns} - {*schema.partition_keys}
+    reader.check_encodings([field.name for field in schema.fields if field.name in held])
     fields = [
         field
         for field in schema.fields

@@ -164,6 +164,9 @@ class FormatReader(ABC):
     def column_bounds(self, name: str) -> Bounds:
         return UNKNOWN
 
+    def check_encodings(self, names: Sequence[str]) -> None:  # noqa: B027 - of Parquet alone
+        """Refuse columns that no read can decode, as far as the footer shows it."""
+
     def vague_timestamps(self) -> frozenset[str]:
         """Return the columns of timestamps that may be instants or local times."""
         return frozenset()

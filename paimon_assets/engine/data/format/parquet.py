@@ -357,6 +357,14 @@ class ParquetReader(base.FormatReader):
                 raise pa.ArrowInvalid("its footer has bounds that are shorter than their type")
         return _join_bounds(bounds[name] for bounds in self._bounds({name}))
 
+    def check_encodings(self, names: Sequence[str]) -> None:
+        with base.named_errors(self._path, self.title):
+            unknown = parquet_footer.unknown_leaves(self._tail).intersection(self._leaves(names))
+            for leaf in sorted(unknown):
+                raise pa.ArrowInvalid(
+                    f"column '{self._roots[leaf]}' has a codec or an encoding that is not supported"
+                )
+
     @cached_property
     def _has_short_bounds(self) -> bool:
         leaves: Any = self._file.schema
