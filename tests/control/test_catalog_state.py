@@ -150,6 +150,24 @@ def test_item_is_created_changed_and_dropped(views):
     assert (missing.value.kind, missing.value.details) == ("view-not-found", {"view": "v"})
 
 
+@pytest.mark.way_out("document-conflict")
+def test_change_gives_up_after_lost_races(warehouse, views):
+    """Before each publish another writer changes the same document."""
+    views.create(V, {"query": "1"})
+    numbers = count()
+
+    def rival(_, method, path):
+        if method == "publish":
+            views.alter(V, lambda members: {**members, "query": str(next(numbers))})
+
+    file_io = FaultyFileIO(LocalFileIO(), before=rival)
+    late = NamedItems(CatalogState(FilesystemCatalog(warehouse, file_io)), "view")
+    with refused(errors.CommitConflictError, kind="document-conflict"):
+        late.alter(V, lambda members: {**members, "comment": "c"})
+    views.alter(V, lambda members: {**members, "comment": "c"})
+    assert views.get(V)["comment"] == "c"
+
+
 def test_names_are_taken_once(views):
     views.create(V, {})
     with refused(errors.AlreadyExistsError, kind="view-exists"):

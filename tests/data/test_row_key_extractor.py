@@ -88,9 +88,12 @@ def test_partition_value_too_long_for_directory_is_refused():
     ("options", "option"),
     [({"bucket": "2"}, "bucket"), ({"bucket": "-1", "sequence.field": "q"}, "sequence.field")],
 )
+@pytest.mark.way_out("bucket-mode")
 def test_keys_that_may_change_partition_are_refused_with_way_out(options, option):
     schema = table_schema(COLUMNS, primary_keys=["k"], partition_keys=["p"], options=options)
     context = context_of("/t", schema)
     with pytest.raises(UnsupportedFeatureError, match="lacks the partition column 'p'") as raised:
         row_key_extractor.assign_buckets(context, batch_of([]))
     assert raised.value.details["option"] == option
+    schema = table_schema(COLUMNS, primary_keys=["k", "p"], partition_keys=["p"], options=options)
+    row_key_extractor.assign_buckets(context_of("/t", schema), batch_of([]))

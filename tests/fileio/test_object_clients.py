@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from multiprocessing import get_context
 from pathlib import Path
 
 import fsspec  # type: ignore[import-untyped]  # because it ships no types
@@ -199,6 +200,7 @@ def test_errors_show_only_status_and_code(text, number, shown):
     assert HUSH not in str(found)
 
 
+@pytest.mark.way_out("forked")
 def test_process_forked_from_one_with_clients_is_refused(tmp_path):
     client_of("s3", "b", KEYS)
     answer = Path(tmp_path / "answer")
@@ -212,3 +214,7 @@ def test_process_forked_from_one_with_clients_is_refused(tmp_path):
             os._exit(0)
     os.waitpid(child, 0)
     assert "spawn" in answer.read_text()
+    spawned = get_context("spawn").Process(target=client_of, args=("s3", "b", KEYS))
+    spawned.start()
+    spawned.join()
+    assert spawned.exitcode == 0

@@ -17,15 +17,12 @@ _LEAST = 12
 """Characters of a part of a message that are no accident."""
 UNTAKEN = frozenset(
     """
-    avro-type branch-overtaken bucket-mode bucket-not-found catalog-lock cdc-format
-    column-not-found component document-conflict erase-managed erase-overtaken external-tables
-    file-changed file-not-found file-schema forked ingestion-conflict input-rows int96-calendar
-    kafka kafka-setting kafka-topic key-type-change library-missing missing-package
-    orc-timestamp orphan-files rest-package rollback-raced schema-missing segment-refreshed
+    avro-type branch-overtaken bucket-not-found cdc-format column-not-found component
+    erase-managed erase-overtaken external-tables file-changed file-schema ingestion-conflict
+    kafka kafka-setting kafka-topic key-type-change missing-package orphan-files rollback-raced
     segment-registry server-missing spark-format-create spark-format-stream spark-format-write
-    spark-missing spark-options spark-session-settings spark-timestamp spark-type
-    sql-needs-spark storage-endpoint storage-scheme streaming-query unsupported-iceberg-catalog
-    unsupported-iceberg-file variant-shredded view view-columns view-input view-version
+    spark-options spark-session-settings spark-type sql-needs-spark streaming-query
+    unsupported-iceberg-file view view-columns view-input view-version
     """.split()  # noqa: SIM905
 )
 """Kinds of which no test takes the way out yet: outages, other engines, Spark, much memory."""

@@ -284,6 +284,7 @@ def test_deleted_text_segment_reaches_consumers_as_deletes(changing):
     assert changes(leaving.with_consumer("etl")) == [(8, "text")]
 
 
+@pytest.mark.way_out("segment-refreshed")
 def test_refresh_of_text_segment_is_refused_to_earlier_readers(changing, tmp_path):
     table, add = changing
     number = add(7)
@@ -299,6 +300,8 @@ def test_refresh_of_text_segment_is_refused_to_earlier_readers(changing, tmp_pat
         with refused(InvalidInputError, "was refreshed", kind="segment-refreshed"):
             late.plan()
     assert changes(read.with_consumer("etl", start=2)) == [("+I", 7, "text"), ("+I", 8, "text")]
+    table.consumers.delete("etl")
+    assert len(changes(read.with_consumer("etl"))) == 3
 
 
 def test_changed_text_file_is_named_to_readers_of_changes(changing, tmp_path):

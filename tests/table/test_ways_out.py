@@ -2,11 +2,13 @@
 
 import datetime as dt
 import json
+import sys
 from pathlib import Path
 
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 
 from paimon_assets import (
     EmbeddedExecutor,
@@ -19,6 +21,8 @@ from paimon_assets import (
     update_column_type,
 )
 from paimon_assets.engine.contract.wire import dump_split
+from paimon_assets.engine.control.rest import http_client
+from paimon_assets.engine.executors import new_executor, spark_module
 from paimon_assets.engine.spec.predicate.predicate import Like
 from paimon_assets.engine.table.upkeep.compaction import bucket_numbers
 from paimon_assets.erasure import erase
@@ -71,13 +75,9 @@ def builder(at, *rows, **declared):
 
 
 def with_default(at):
-    """Return a table that another engine gave a default value."""
-    table = at.table(NUMBERS)
-    path = Path(table.path, "schema", "schema-0")
-    stored = json.loads(path.read_text())
-    stored["fields"][1]["defaultValue"] = "x"
-    path.write_text(json.dumps(stored))
-    table.refresh().append(ONE)
+    """Write to a table that another engine gave a default value."""
+    default = {"defaultValue": "x"}
+    store_schema(at.table(NUMBERS), lambda stored: stored["fields"][1].update(default)).append(ONE)
 
 
 def set_default(text):
@@ -250,6 +250,72 @@ def expire_days(formatter):
             f" timestamp_formatter => '{text}')"
         ),
     )
+
+
+def without(package, call):
+    """Return a call while a package cannot be imported."""
+
+    def call_without(at):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, package, None)
+            return call(at)
+
+    return call_without
+
+
+def frame_of(at):
+    return at.table(NUMBERS, (1, 2)).new_read_builder().to_polars()
+
+
+def store_schema(table, change):
+    """Change the first schema as another engine would have written it."""
+    path = Path(table.path, "schema", "schema-0")
+    stored = json.loads(path.read_text())
+    change(stored)
+    path.write_text(json.dumps(stored))
+    return table.refresh()
+
+
+def iceberg(storage):
+    def call(at):
+        kept = {"metadata.iceberg.storage": "hive-catalog"}
+        table = store_schema(at.table(NUMBERS), lambda stored: stored["options"].update(kept))
+        if storage:
+            table = table.alter([set_option("metadata.iceberg.storage", storage)])
+        table.append(ONE)
+
+    return call
+
+
+def variant_table(at):
+    """Return a table whose file stores parts of a VARIANT column as columns."""
+    parts = "ROW<metadata BYTES, value BYTES, typed_value BIGINT>"
+    row = (1, {"metadata": b"\x01\x00\x00", "value": b"\x00", "typed_value": 7})
+    table = at.table({"k": "INT", "v": parts}, row)
+    return store_schema(table, lambda stored: stored["fields"][1].update(type="VARIANT"))
+
+
+def map_rows(rows):
+    return lambda at: EmbeddedExecutor(1).map_rows(
+        at.table(NUMBERS).new_write_builder().prepare(), rows
+    )
+
+
+def orc_times(file_format):
+    far = pa.table({"t": pa.array([-1], pa.timestamp("us"))})
+    return lambda at: at.table({"t": "TIMESTAMP(6)"}, name=f"db.{file_format}",
+                               options={"file.format": file_format}).append(far)  # fmt: skip
+
+
+def lost_file(at, *, again=False):
+    """Read a plan whose file went with its snapshot."""
+    table = at.table(NUMBERS, (1, 1), options={"snapshot.num-retained.min": "1"})
+    builder = table.new_read_builder()
+    plan = builder.plan()
+    if not again:
+        table.overwrite(ONE)
+        at.catalog.execute("CALL sys.expire_snapshots(table => 'db.t', retain_max => 1)")
+    return list(EmbeddedExecutor(1).map_splits(plan.context, plan.splits))
 
 
 MAXIMUM = {"fields.n.aggregate-function": "max"}
@@ -500,6 +566,29 @@ WAYS = [
     ("number-highest", "else copy the table",
      change_highest,
      lambda at: at.table(NUMBERS, name="db.u").append(at.table().to_arrow())),
+    ("library-missing", "install paimon-assets[polars]", without("polars", frame_of), frame_of),
+    ("spark-missing", "or choose the executor 'embedded'",
+     without("pyspark.none", lambda _: spark_module("pyspark.none")),
+     lambda _: new_executor("embedded", list)),
+    ("rest-package", "pip install 'paimon-assets[rest]'",
+     without("requests", lambda _: http_client._session(-1)),
+     lambda _: http_client._session(-1)),
+    ("storage-scheme", "Correct the path",
+     lambda _: open_catalog("nosuch://w").list_databases(),
+     lambda at: open_catalog(f"file://{at.path}").list_databases()),
+    ("storage-endpoint", "write it like http://host:9000",
+     lambda _: open_catalog("s3://b/w", {**S3, "s3.endpoint": "ftp://host"}).list_databases(),
+     lambda _: open_catalog("s3://b/w", {**S3, "s3.endpoint": "http://host:9000"})),
+    ("catalog-lock", "Without the option",
+     lambda at: open_catalog(str(at.path), {"lock.enabled": "true"}).list_databases(),
+     lambda at: open_catalog(str(at.path)).list_databases()),
+    ("input-rows", "make one by pyarrow.table(…)", map_rows([{"k": 1}]), map_rows(ONE)),
+    ("unsupported-iceberg-catalog", "or set table-location",
+     iceberg(None), iceberg("table-location")),
+    ("variant-shredded", "Leave the column out",
+     lambda at: read(variant_table(at)), lambda at: read(variant_table(at), ["k"])),
+    ("orc-timestamp", "' to parquet", orc_times("orc"), orc_times("parquet")),
+    ("file-not-found", "Plan the read again", lost_file, lambda at: lost_file(at, again=True)),
 ]  # fmt: skip
 
 
