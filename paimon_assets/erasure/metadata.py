@@ -343,7 +343,7 @@ class ErasedRows(Struct, kw_only=True):
             if new != root.snapshot:
                 changed.append((root, new))
         for root, new in changed:
-            if names_other_files(root.snapshot, new):
+            if new.names_other_files(root.snapshot):
                 self.paths |= root.paths()
                 entries = (entry for entry, _ in root.entries())
                 for entry in entries:
@@ -450,8 +450,3 @@ class ErasedRows(Struct, kw_only=True):
 
 def _directory(store: FileStore) -> str:
     return f"{store.table_path}/erase"
-
-
-def names_other_files(before: Snapshot, after: Snapshot) -> bool:
-    """Whether two states of a snapshot differ in more than their properties."""
-    return replace(after, properties=before.properties) != before

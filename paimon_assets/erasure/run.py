@@ -509,7 +509,7 @@ class _Erasure(Struct, kw_only=True):
             for root, snapshot in changed
             if root.kind == "snapshot"
             and newest[root.store.paths.branch] == root.snapshot.id
-            and erased.names_other_files(root.snapshot, snapshot)
+            and snapshot.names_other_files(root.snapshot)
         ]
         for store in stores:
             FileStoreCommit(store).restate(

@@ -265,7 +265,7 @@ class Model:
             # A tag or branch looks for its snapshot once more, and is deleted if that is gone.
             source = self.roots.get(f"{match['table']}/snapshot/snapshot-{snapshot.id}")
             root.is_astray = (
-                source is None or source.is_astray or source.snapshot.delta_manifest_list != name
+                source is None or source.is_astray or source.snapshot.names_other_files(snapshot)
             )
         store = None if root.is_astray or self._is_moving else self._store(match)
         if store is None:

@@ -199,6 +199,10 @@ NAMED = {
     "Iceberg's readers see a rescaling that is tried again": Schedule(
         iceberg=True, scripts=(("rescale",),), faults=((0, 55, Fault.DIE),)
     ),
+    "a tag of a snapshot that an erasure replaced meanwhile is not left": Schedule(
+        scripts=(("erase",), ("tag",)), turns=((1, 5),)
+    ),
+    "nor is a branch of it": Schedule(scripts=(("erase",), ("branch",)), turns=((1, 6),)),
     "an erasure leaves the base of a commit that was made after it read the newest": Schedule(
         kind=Kind.S3,
         keyed=False,

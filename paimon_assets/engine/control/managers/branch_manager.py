@@ -263,9 +263,9 @@ class BranchManager:
             self._file_io.replace(self._paths.snapshot(first), snapshot_to_json(joined))
 
     def _look_back(self, name: str, source: Snapshot, tag_name: str | None) -> None:
-        """Delete a new branch if its source was deleted before it was there, and so its files."""
+        """Delete a new branch if its source and its files were gone before it was there."""
         if tag_name is None:
-            if self._snapshots.is_same(source):
+            if self._snapshots.has_its_files(source):
                 return
         else:
             tag = self._tags.get_or_none(tag_name)
@@ -274,8 +274,8 @@ class BranchManager:
         self._file_io.delete_directory(self._of(name).branch_directory)
         noun = f"Snapshot {source.id}" if tag_name is None else f"Tag '{tag_name}'"
         message = (
-            f"{noun} of table '{self._paths.table}' was deleted while branch '{name}' was made from"
-            " it; make it from another one."
+            f"{noun} of table '{self._paths.table}' was deleted or replaced while branch '{name}'"
+            " was made from it; make it from another one, or try again."
         )
         kind = "tag-not-found" if tag_name else "snapshot-not-found"
         raise errors.NotFoundError(message, kind=kind, **self._details(name))

@@ -101,6 +101,11 @@ class SnapshotManager:
         stored = self.snapshot_or_none(snapshot.id)
         return stored is not None and stored.delta_manifest_list == snapshot.delta_manifest_list
 
+    def has_its_files(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot is there and names the files it did; an erasure replaces some."""
+        stored = self.snapshot_or_none(snapshot.id)
+        return stored is not None and not stored.names_other_files(snapshot)
+
     def published_as(self, snapshot_id: int) -> Snapshot | None:
         """Return the snapshot a commit has published under an id, None if none has."""
         if self._newest_of is None:

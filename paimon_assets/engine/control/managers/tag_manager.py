@@ -44,7 +44,7 @@ class TagManager:
     ) -> Tag:
         tag = self._new(name, snapshot, time_retained)
         if publish_once(self._file_io, self._paths.tag(name), metadata_json.tag_to_json(tag)):
-            if not self._snapshots.is_same(snapshot):
+            if not self._snapshots.has_its_files(snapshot):
                 self._file_io.delete_file(self._paths.tag(name))
                 raise self._expiry_error(name, snapshot)
             return tag
@@ -62,7 +62,7 @@ class TagManager:
         before = self.get(name)
         tag = self._new(name, snapshot, time_retained)
         self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(tag))
-        if not self._snapshots.is_same(snapshot):
+        if not self._snapshots.has_its_files(snapshot):
             self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(before))
             raise self._expiry_error(name, snapshot)
         return tag
@@ -133,8 +133,8 @@ class TagManager:
 
     def _expiry_error(self, name: str, snapshot: Snapshot) -> errors.NotFoundError:
         return errors.NotFoundError(
-            f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, or was undone, while "
-            f"it was given the name '{name}'; name another one.",
+            f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, was undone or erased "
+            f"from while it was given the name '{name}'; name another one, or try again.",
             kind="snapshot-not-found",
             path=self._paths.table,
             tag=name,

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import field
+from msgspec.structs import replace
 
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.spec.values import Value
@@ -91,6 +92,10 @@ class Snapshot(Value, rename="camel"):
         """
         copied = base.properties.get(BUILT_ON_PROPERTY)
         return self.properties.get(BUILT_ON_PROPERTY) in (None, copied, base.delta_manifest_list)
+
+    def names_other_files(self, before: "Snapshot") -> bool:
+        """Whether two states of a snapshot differ in more than their properties."""
+        return replace(self, properties=before.properties) != before
 
 
 class Tag(Value):
