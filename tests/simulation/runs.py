@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from random import Random
 from types import SimpleNamespace
+from typing import Self
 
 from paimon_assets import CommitUnknownError, PaimonError, StorageError, open_catalog
 from tests.simulation.model import Model, Record
@@ -33,6 +34,31 @@ class Schedule:
     """(actor, number of its next calls). After the last ones the first actor runs on."""
     faults: tuple[tuple[int, int, Fault], ...] = ()
     """(actor, call, its fault)."""
+
+    @classmethod
+    def of(cls, line: str) -> Self:
+        """Return the schedule of a line, as in `S3 bare; append+tag -; 0:6 1:4; 0:7:DIE`."""
+        words, scripts, turns, faults = (part.split() for part in f"{line};;".split(";")[:4])
+        return cls(
+            kind=Kind[words[0]],
+            keyed="bare" not in words,
+            iceberg="iceberg" in words,
+            scripts=tuple(tuple(filter(None, each.strip("-").split("+"))) for each in scripts),
+            turns=tuple((int(actor), int(n)) for actor, n in (each.split(":") for each in turns)),
+            faults=tuple(
+                (int(actor), int(call), Fault[name])
+                for actor, call, name in (each.split(":") for each in faults)
+            ),
+        )
+
+    def __str__(self) -> str:
+        parts = (
+            [self.kind.name, *["bare"] * (not self.keyed), *["iceberg"] * self.iceberg],
+            ["+".join(script) or "-" for script in self.scripts],
+            [f"{actor}:{calls}" for actor, calls in self.turns],
+            [f"{actor}:{call}:{fault.name}" for actor, call, fault in self.faults],
+        )
+        return "; ".join(map(" ".join, parts)).rstrip("; ")
 
 
 @dataclass(slots=True)

@@ -25,9 +25,6 @@ class Fault(StrEnum):
     LATE = "has its effect later, and the client has no answer"
     DIE = "is the last of its process, and has no effect"
 
-    def __repr__(self) -> str:
-        return f"Fault.{self.name}"
-
 
 @dataclass(slots=True)
 class File:

@@ -50,9 +50,6 @@ class Kind(StrEnum):
     S3 = "s3://simulated/warehouse"
     HDFS = "hdfs://simulated/warehouse"
 
-    def __repr__(self) -> str:
-        return f"Kind.{self.name}"
-
 
 @dataclass(slots=True)
 class World:
