@@ -3,6 +3,7 @@
 import json
 import random
 import tarfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.cdc.kit.change_logs import debezium, land
 from tests.cdc.kit.kafka_broker import Broker
 from tests.cdc.kit.log_runs import apply_log, refusal
 from tests.testkit.asset_tables import failure_text, run
+from tests.testkit.effort import often
 
 ORDERS = Schema.of(
     {"id": "BIGINT", "state": "STRING"}, primary_keys=["id"], options={"bucket": "1"}
@@ -405,3 +407,68 @@ def test_truncate_of_reset_log_is_applied(tmp_path: Path, paimon: PaimonCatalogR
     assert "went back" in refusal(asset, paimon)
     apply_log(asset, paimon, new_log=True)
     assert rows_of(paimon) == {}
+
+
+COMMITTING = ["postgresql", "sqlserver", "db2", "oracle", "informix"]
+
+
+def key_changes(connector: str, draw: random.Random) -> tuple[list[list[str]], dict[int, str]]:
+    """Return transactions that exchange, shift and pass on keys, and the rows after them."""
+    model: dict[int, str] = {}
+    log: list[list[str]] = []
+    now, is_whole = 90, draw.random() < 0.5
+    for _ in range(12):
+        before, commit = now, now + 50
+        changes: list[tuple[int | None, int | None, str]] = []
+        match draw.choice(["insert", "permute", "pass on", "delete"] if model else ["insert"]):
+            case "insert":
+                free = sorted({*range(8)} - {*model})
+                changes = [(None, key, f"{now}.{key}") for key in free[: draw.randrange(1, 5)]]
+                model |= {key: state for _, key, state in changes if key is not None}
+            case "delete":
+                gone = draw.choice([*model])
+                changes = [(gone, None, model.pop(gone))]
+            case "pass on":  # all keys are free but the first
+                first, free = draw.choice([*model]), sorted({*range(12)} - {*model})
+                steps = [first, *draw.sample(free, 2), draw.choice([first, free[0]])]
+                changes = [(a, b, model[first]) for a, b in pairwise(steps) if a != b]
+                model[steps[-1]] = model.pop(first)
+            case _:  # by one statement: keys are unique once it ends
+                targets = draw.sample(range(12), len(model))
+                moves = zip(model, targets, model.values(), strict=True)
+                changes = [(a, b, state) for a, b, state in moves if a != b]
+                model = dict(zip(targets, model.values(), strict=True))
+                draw.shuffle(changes)
+        lines = []
+        for old, new, state in changes:
+            now += 1
+            source = place(connector, commit, now, before)
+            for op, key in (("d", old), ("c", new)):
+                if key is not None:
+                    value = state if is_whole or op == "c" else ""
+                    lines.append(record(connector, op, key, value, **source))
+        log.append(lines)
+        now = commit
+    return log, model
+
+
+@pytest.mark.parametrize("connector", COMMITTING)
+def test_keys_exchanged_in_transactions_lose_no_row(connector: str, tmp_path: Path) -> None:
+    for seed in range(often(8)):
+        draw = random.Random(seed)  # noqa: S311
+        log, model = key_changes(connector, draw)
+        home = tmp_path / str(seed)
+        (home / "landing").mkdir(parents=True)
+        paimon = PaimonCatalogResource(warehouse=str(home / "lake"), executor="embedded")
+        asset = orders(
+            home / "landing", log=ChangeLog(soft_deletes="gone" if seed % 4 == 3 else "")
+        )
+        cut, again = draw.randrange(1, len(log)), draw.randrange(len(log))
+        for name, part in (("1", log[:cut]), ("2", log[cut:]), ("3", log[again:])):
+            lines = [line for each in part for line in each]
+            draw.shuffle(lines)
+            land(home / "landing", name, *lines, *draw.choice(log[:cut]))
+            apply_log(asset, paimon)
+        rows = paimon.catalog().get_table("shop.orders").to_arrow().to_pylist()
+        found = {row["id"]: row["state"] for row in rows if not row.get("gone")}
+        assert found == model, (connector, seed)

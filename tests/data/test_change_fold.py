@@ -55,6 +55,7 @@ def images_of(changes: Sequence[Change]) -> change_fold.Images:
             for name in ("x", "y")
         },
         stored=np.zeros(len(changes), dtype=bool),
+        in_commits=np.zeros(len(changes), dtype=bool),
     )
 
 

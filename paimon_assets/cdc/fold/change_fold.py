@@ -10,7 +10,11 @@
         the last image, filled from those before    4      e
 
 A row whose key changed is deleted and inserted at one position; the values that did not arrive with
-the insert are those of the row that was deleted.
+the insert are those of the row that was deleted. Databases that check keys at the end of a
+transaction let it put a row at a key that another row leaves later:
+
+    a key of which a row is stored                  +I  position 60     the row that is put there
+                                                    -D  position 70     of the stored row
 
 Rows that the table holds are images too, at the position they were written with: `settle` looks up
 those it needs. Everything here is pure and works on whole columns.
@@ -36,6 +40,8 @@ from paimon_assets.engine.spec.values import Value
 
 _REMEMBERED = 256
 """The deletes that a ledger names."""
+_COMMIT = "^(?P<commit>[^:]*:[^:]*)"
+"""The number of the log and the transaction's commit, in a position that begins with them."""
 Places: TypeAlias = npt.NDArray[np.int64]
 LookUp: TypeAlias = Callable[[pa.Table, Sequence[str]], pa.Table]
 """Takes rows of keys and names of columns; returns the table's rows of these keys: keys, position
@@ -52,6 +58,11 @@ class Images(Value):
     """Column → images whose value did not arrive; columns without an entry arrived whole."""
     stored: Flags
     """Images that are rows of the table; one of a key at most."""
+    in_commits: Flags
+    """Images whose position begins with that of the commit of their transaction."""
+    precedes: Any = None
+    """Texts: the position of the image of its key that an image counts before, although its own
+    position is higher; null for the rest."""
 
     def after(self, position: str, text: str) -> "Images":
         """Return the images above a position, by the column that holds it."""
@@ -63,6 +74,8 @@ class Images(Value):
             kinds=self.kinds[flags],
             missing={name: each[flags] for name, each in self.missing.items()},
             stored=self.stored[flags],
+            in_commits=self.in_commits[flags],
+            precedes=None if self.precedes is None else self.precedes.filter(from_numpy(flags)),
         )
 
 
@@ -100,7 +113,7 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
     """
     rows = images.rows.combine_chunks()
     positions = _plain(rows, position).fill_null("")
-    order, starts = _by_key(rows, keys, positions)
+    order, starts = _by_key(images, keys, position)
     # Image order[p] is at place p: by key, within a key by position. A key has the places from its
     # first to its last one; arrays of keys hold places. A row that is not deleted takes no value
     # from below its `floor`.
@@ -158,11 +171,13 @@ def fold(images: Images, keys: Sequence[str], position: str, *, filled_to: str =
     )
 
 
-def _by_key(rows: pa.Table, keys: Sequence[str], positions: Any) -> tuple[Places, Flags]:
+def _by_key(images: Images, keys: Sequence[str], position: str) -> tuple[Places, Flags]:
     """Return the order of images by key and position, and where the keys begin in it."""
-    by_key = sort_keys([_plain(rows, name) for name in keys])
-    order = order_within_groups(by_key, [positions]).astype(np.int64)
-    return order, by_key.starts
+    by_key = sort_keys([_plain(images.rows, name) for name in keys])
+    columns: list[Any] = [_plain(images.rows, position).fill_null("")]
+    if (first := images.precedes) is not None:
+        columns = [pc.coalesce(first, columns[0]), to_numpy(first.is_null()).astype(np.int64)]
+    return order_within_groups(by_key, columns).astype(np.int64), by_key.starts
 
 
 def split(images: Images, keys: Sequence[str], position: str, marks: str) -> tuple[Images, Images]:
@@ -177,7 +192,7 @@ def split(images: Images, keys: Sequence[str], position: str, marks: str) -> tup
     inserts, deletes = _moves(images, position, marks)
     is_open = gaps.copy()
     is_open[deletes[gaps[inserts]]] = True
-    order, starts = _by_key(images.rows, keys, _plain(images.rows, position).fill_null(""))
+    order, starts = _by_key(images, keys, position)
     # Of a key all images are open or none, as its values are looked up together.
     numbers = np.cumsum(starts) - 1
     of_keys = np.zeros(numbers[-1] + 1, dtype=np.bool_)
@@ -197,7 +212,7 @@ def _with_moved_values(
     if not len(inserts):
         return images, deletes
     rows, missing = images.rows, dict(images.missing)
-    order, starts = _by_key(rows, keys, _plain(rows, position).fill_null(""))
+    order, starts = _by_key(images, keys, position)
     places = np.arange(len(order))
     # The places from `floor` to `at` - 1 are the images of the row that a delete ends: those of its
     # key since the delete before. Values come from there alone, so none of an older row is taken.
@@ -233,14 +248,24 @@ def _moves(images: Images, position: str, marks: str) -> tuple[Places, Places]:
     is_new = (images.kinds == RowKind.INSERT) & ~images.stored
     if not (is_new & _any(images.missing, count)).any():
         return none, none
-    is_gone = images.kinds == RowKind.DELETE
+    return _pairs(images, is_new, _deletes(images, marks), position)
+
+
+def _deletes(images: Images, marks: str) -> Flags:
+    is_gone: Flags = images.kinds == RowKind.DELETE
     if marks:
         is_gone |= to_numpy(_plain(images.rows, marks).fill_null(False))  # noqa: FBT003
+    return is_gone
+
+
+def _pairs(images: Images, is_new: Flags, is_gone: Flags, position: str) -> tuple[Places, Places]:
+    """Return inserts and deletes of the same position; stored rows are neither."""
     # A delete is followed by the insert of its pair. Where the insert is first, the two are a
     # pair only if no third image has their position.
-    texts = _plain(images.rows, position).fill_null("")
-    order = to_numpy(pc.sort_indices(texts)).astype(np.int64)
-    texts = texts.take(from_numpy(order))
+    order = np.flatnonzero(~images.stored)
+    texts = _plain(images.rows, position).fill_null("").take(from_numpy(order))
+    by_text = to_numpy(pc.sort_indices(texts)).astype(np.int64)
+    order, texts, count = order[by_text], texts.take(from_numpy(by_text)), len(order)
     same = np.zeros(count + 2, dtype=np.bool_)  # as the one before
     same[1:count] = to_numpy(pc.equal(texts[1:], texts[:-1]))
     new, gone = is_new[order], is_gone[order]
@@ -249,6 +274,44 @@ def _moves(images: Images, position: str, marks: str) -> tuple[Places, Places]:
     first = np.flatnonzero(swapped)
     pairs = np.concatenate([after, first]), np.concatenate([after - 1, first + 1])
     return order[pairs[0]], order[pairs[1]]
+
+
+def _in_transactions(
+    images: Images, keys: Sequence[str], position: str, marks: str
+) -> tuple[Images, Places]:
+    """Let the deletes of changed keys precede the rows that their transactions put there before.
+
+    That is so if the key had a row when another was put there. Also returned are inserts that only
+    the stored row of their key can decide on.
+    """
+    gone, count = _deletes(images, marks), len(images.kinds)
+    new = (images.kinds == RowKind.INSERT) & ~images.stored & images.in_commits
+    inserts, deletes = _pairs(images, new, gone & images.in_commits, position)
+    put, left = np.zeros((2, count), dtype=np.bool_)
+    put[inserts], left[deletes] = True, True
+    texts: Any = _plain(images.rows, position).fill_null("")
+    precedes = np.full(count, -1)
+    while len(inserts):
+        order, starts = _by_key(images, keys, position)
+        ordered = texts.take(from_numpy(order))
+        repeated = to_numpy(pc.equal(ordered[1:], ordered[:-1])) & ~starts[1:]
+        repeated &= (np.diff(images.kinds[order]) == 0) & images.in_commits[order[:-1]]
+        if repeated.any():
+            once = np.ones(count, dtype=np.bool_)
+            once[order[:-1][repeated]] = False
+            return _in_transactions(images.take(once), keys, position, marks)
+        at = np.flatnonzero(put[order[:-1]] & left[order[1:]] & ~starts[1:])
+        commits: list[Any] = [
+            pc.extract_regex(ordered.take(from_numpy(each)), _COMMIT).field(0)
+            for each in (at, at + 1)
+        ]
+        at = at[to_numpy(pc.equal(*commits))]
+        is_taken = ~starts[at] & ~gone[order[at - 1]]
+        if not is_taken.any():
+            return images, order[at[starts[at]]]
+        precedes[order[at[is_taken] + 1]] = order[at[is_taken]]
+        images = replace(images, precedes=texts.take(pa.array(precedes, mask=precedes < 0)))
+    return images, inserts
 
 
 def _plain(rows: pa.Table, name: str) -> Any:
@@ -346,11 +409,12 @@ def settle(
     Rows that the column `marks` is true for may lack values without a doubt: they are deleted.
 
     Cost:
-        A look-up of the keys with values that did not arrive, and of those with an image older than
-        `state.high`; none without such keys.
+        A look-up of the keys with values that did not arrive, of those with an image older than
+        `state.high`, and of those that a row came to and left in one transaction; none without.
     """
     if not len(images.kinds):
         return Settled(rows=images.rows, kinds=images.kinds, doubts={}, state=state)
+    images, unsure = _in_transactions(images, keys, position, marks)
     moves = _moves(images, position, marks)
     images, moved = _with_moved_values(images, moves, keys, position)
     folded = fold(images, keys, position)
@@ -358,18 +422,21 @@ def settle(
     asked = is_late.copy()
     for flags in folded.missing.values():
         asked |= flags
-    if asked.any() or len(moved):
+    if asked.any() or len(moved) or len(unsure):
         names = images.rows.column_names
         wanted = {name for name, flags in images.missing.items() if len(moved) and flags.any()}
+        wanted |= {marks} if len(unsure) else set()
         rest = [n for n in names if is_late.any() or n in folded.missing or n in wanted]
         keys_of = folded.rows.select(list(keys)).filter(from_numpy(asked))
-        before = images.rows.select(list(keys)).take(from_numpy(moved))
+        asked_for = from_numpy(np.concatenate([moved, unsure]))
+        before = images.rows.select(list(keys)).take(asked_for)
         found = look_up(
             pa.concat_tables([keys_of, before]),
             [name for name in rest if name not in keys and name != position],
         )
         of_every = (moves[0] + len(found), moves[1] + len(found))
-        every, _ = _with_moved_values(_with_stored(images, found), of_every, keys, position)
+        every, _ = _in_transactions(_with_stored(images, found), keys, position, marks)
+        every, _ = _with_moved_values(every, of_every, keys, position)
         folded = fold(every, keys, position, filled_to=state.filled)
     # `unborn`: rows to add that are older than some delete, of keys that the table lacks. `dead`:
     # those whose own delete is remembered, and newer. The remaining ones are in doubt if their
@@ -450,6 +517,7 @@ def _with_stored(images: Images, found: pa.Table) -> Images:
             },
         },
         stored=np.concatenate([~none, np.zeros(len(images.kinds), dtype=bool)]),
+        in_commits=np.concatenate([none, images.in_commits]),
     )
 
 

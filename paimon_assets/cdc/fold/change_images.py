@@ -15,6 +15,7 @@ from msgspec import field
 
 from paimon_assets.cdc.fold.change_fold import Images
 from paimon_assets.cdc.records.change_batch import LOG, ChangeBatch, EventKind, TableEvent
+from paimon_assets.cdc.records.connectors import begin_with_commits
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, from_numpy
 from paimon_assets.engine.data.merge.records import Kinds
 from paimon_assets.engine.errors import InvalidInputError
@@ -178,12 +179,15 @@ def images_of(
             if name not in {*keys, *changes.metadata}:
                 missing[name] = missing.get(name, False) | is_delete
         rows = rows.append_column(soft_deletes, from_numpy(is_delete))
-    rows = with_log_columns(rows, kinds, positions)
+    images = Images(
+        rows=with_log_columns(rows, kinds, positions),
+        kinds=kinds,
+        missing=missing,
+        stored=np.zeros(len(kinds), dtype=bool),
+        in_commits=begin_with_commits(changes.origin[LOG].combine_chunks()),
+    )
     is_image = kinds != RowKind.UPDATE_BEFORE
-    if not is_image.all():
-        rows, kinds = rows.filter(from_numpy(is_image)), kinds[is_image]
-        missing = {name: flags[is_image] for name, flags in missing.items()}
-    return Images(rows=rows, kinds=kinds, missing=missing, stored=np.zeros(len(kinds), dtype=bool))
+    return images if is_image.all() else images.take(is_image)
 
 
 def with_log_columns(rows: pa.Table, kinds: Kinds, positions: Any) -> pa.Table:

@@ -214,7 +214,7 @@ def unpacked_images(parts: Iterable[bytes | None], schema: TableSchema, source: 
     }
     own = [name for name in rows.column_names if name != _KIND and not name.startswith(_GAP)]
     none = np.zeros(len(kinds), dtype=np.bool_)
-    return Images(rows=rows.select(own), kinds=kinds, missing=missing, stored=none)
+    return Images(rows=rows.select(own), kinds=kinds, missing=missing, stored=none, in_commits=none)
 
 
 def _pack_rows(rows: pa.Table) -> bytes:

@@ -11,6 +11,8 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from paimon_assets.cdc.records.json_columns import Array, kernels
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags
+from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.values import Value
 
 Members: TypeAlias = Mapping[str, Array]
@@ -177,6 +179,12 @@ POSITION_MEMBERS = ("file", "pos", "row", "lsn", "sequence", "commit_lsn", "chan
                     "event_serial_no", "scn", "commit_scn", "rs_id", "ssn",
                     "lcr_position")  # fmt: skip
 """Of Debezium's `source`."""
+
+
+def begin_with_commits(logs: Array) -> Flags:
+    """Return which positions begin with that of a commit; those of MySQL begin with a file's."""
+    ordered = [name for name, each in _OF_DEBEZIUM.items() if each.read is not _mysql]
+    return truth_of(kernels.match_substring_regex(logs, f"^({'|'.join(ordered)}):"))
 
 
 def debezium_positions(
