@@ -4,6 +4,7 @@ import base64
 import bz2
 import gzip
 import io
+import json
 import lzma
 import string
 from functools import partial
@@ -24,9 +25,11 @@ from paimon_assets.engine.data.format.external_files import FileKind, open_exter
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.testkit.effort import often
+from tests.testkit.errors import refused
 from tests.testkit.foreign import add_segment, rows, write
 from tests.testkit.foreign_bytes import COLUMNS, Case, outcomes
 from tests.testkit.foreign_cases import case_of
+from tests.testkit.tables import new_table
 
 ONE = b'{"id": 1, "v": "a"}\n'
 
@@ -161,6 +164,51 @@ def test_only_declared_encodings_are_read():
             assert line.endswith((" 1 rows", "segment-option")), (encoding, line)
         else:
             assert line.endswith(" 1 rows") == (encoding == "utf-8-sig"), (encoding, line)
+
+
+_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be", "cp1252",
+              "cp1251", "shift_jis", "gb18030")  # fmt: skip
+_LETTERS = {"cp1251": "жяЮ", "shift_jis": "日本語", "gb18030": "中文日"}
+
+
+@pytest.mark.parametrize("name", ["csv", "json", "text"])
+def test_wrong_encodings_are_refused_with_their_option(tmp_path, name):
+    """Of 30 files in ten encodings, each with texts that are no UTF-8."""
+    io_, kinds = LocalFileIO(), {"text": {"value": "STRING"}}.get(name, {"a": "INT", "s": "STRING"})
+    for number in range(often(30)):
+        draw = Random(number)  # noqa: S311 - no secret
+        encoding = draw.choice(_ENCODINGS)
+        letters = _LETTERS.get(encoding, "éüß")
+        texts = [
+            draw.choice(letters) + "".join(draw.choices(letters + "az", k=draw.randrange(5)))
+            for _ in range(draw.randint(1, 5))
+        ]
+        match name:
+            case "csv":
+                lines = ["a,s", *(f"{row},{text}" for row, text in enumerate(texts))]
+            case "json":
+                lines = [
+                    json.dumps({"a": row, "s": text}, ensure_ascii=False)
+                    for row, text in enumerate(texts)
+                ]
+            case _:
+                texts = lines = ["a", *texts]
+        path = tmp_path / str(number) / f"0.{name}"
+        path.parent.mkdir()
+        path.write_bytes("\n".join([*lines, ""]).encode(encoding))
+        table = new_table(tmp_path, kinds, name=f"db.t{number}")
+        with refused(FormatError, "Set the option 'encoding'", kind="format"):
+            add_segment(table, path.parent, name)
+        if name != "text":
+            with (
+                pytest.raises(FormatError, match="Set the option 'encoding'"),
+                open_external_file(io_, str(path), FileKind(format=name)) as opened,
+                naming(str(path), name),
+            ):
+                list(opened.batches)
+        add_segment(table, path.parent, name, options={"encoding": encoding})
+        found = table.to_arrow().column("value" if name == "text" else "s").to_pylist()
+        assert found == texts, (number, encoding)
 
 
 PACKED = {

@@ -85,6 +85,12 @@ def open_rows(
                     parse_options=csv.ParseOptions(delimiter=sep),
                     convert_options=convert,
                 )
+            for column in lines.schema:
+                if (
+                    column.type == pa.binary()
+                    and column.name not in (columns or pa.schema([])).names
+                ):
+                    raise pa.ArrowInvalid(f"column '{column.name}' holds texts that are not UTF-8")
             return _row_file(lines.schema, _in_places(lines, places()))
         case _:
             raise ValueError(f"the readers of tables read {row_format}")
@@ -226,7 +232,12 @@ def reason_of(error: BaseException, format_name: str) -> str:
     for pattern, way_out in _WAYS_OUT.items():
         if re.search(pattern, text):
             return f"{text.rstrip('.')}. {way_out}."
-    if not format_name.lower().startswith(("csv", "json")) or _NO_VALUE.search(text) is None:
+    is_text = format_name.lower().startswith(("csv", "json", "text"))
+    if is_text and re.search("UTF-?8|codec can't", text):
+        return (
+            f"{text.rstrip('.')}. Set the option 'encoding' to that of the file, such as latin-1."
+        )
+    if not is_text or _NO_VALUE.search(text) is None:
         return text
     return f"{text.rstrip('.')}. Correct the file, or declare the column as STRING."
 

@@ -46,6 +46,8 @@ UNPACKED = (
     f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
 )
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_WIDE = re.compile(rb"(?s)\xff\xfe|\xfe\xff|.\0.\0|\0.\0|\0\0")
+_MARK_BYTES = 4
 _OPEN, _CLOSE = b"[{", b"]}"
 
 
@@ -58,6 +60,10 @@ def open_text_stream(
     codec = COMPRESSIONS.get(path.rpartition(".")[2].lower())
     stream = source if codec is None else pa.CompressedInputStream(source, codec)
     if options.encoding == "utf-8":
+        if codec is None:
+            if _WIDE.match(bytes(source.read(_MARK_BYTES))):
+                raise pa.ArrowInvalid("it begins as UTF-16 or UTF-32, not as UTF-8")
+            source.seek(0)
         return stream
     if codec is None:  # bytes that are no text would be letters of many encodings
         program = program_of(bytes(source.read(MAGIC_BYTES)))
