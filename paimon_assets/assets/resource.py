@@ -203,9 +203,12 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
         yield from (("driver_memory", self.driver_memory), ("extra", sorted(self.extra)))
 
 
-def refuse_unknown_fields(resource: type[Any], fields: Iterable[str]) -> None:
+def refuse_unknown_fields(
+    resource: type[Any], fields: Iterable[str], more: Iterable[str] = ()
+) -> None:
     """Refuse fields that a resource does not have, which pydantic would leave out."""
-    refuse_unknown(fields, resource.model_fields, resource.__name__, kind="resource-field")
+    known = {*resource.model_fields, *more}
+    refuse_unknown(fields, known, resource.__name__, kind="resource-field")
 
 
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself

@@ -202,12 +202,13 @@ def ingest(paimon: PaimonCatalogResource, landing: Path, **words: Any) -> Any:
 def test_error_names_options_that_accept_files(
     file_format: str, landing: Path, paimon: PaimonCatalogResource
 ) -> None:
-    shapes: Sequence[dict[str, Any]] = ({"id": [1], "amount": [2]}, {"id": [3], "note": ["a"]})
+    late = {"id": [3], "note": ["a"]}
+    shapes: Sequence[dict[str, Any]] = ({"id": [1], "amount": [2]}, late, late, late)
     for number, shape in enumerate(shapes):
         write(landing / f"{number}.{file_format}", pa.table(shape), file_format)
     text = failure_text(ingest(paimon, landing, format=file_format))
-    words = "extra_columns='add' or 'ignore'"
-    assert words in text
+    assert "extra_columns='add' or 'ignore'" in text
+    assert f"More files at fault: 2 ('2.{file_format}', '3.{file_format}')." in text
     if file_format != "json":  # a member that is not there is null
         assert "missing_columns='null'" in text
     result = ingest(
@@ -216,7 +217,7 @@ def test_error_names_options_that_accept_files(
     assert result.success, failure_text(result)
     assert rows_of(paimon.catalog().get_table("s.t")) == [
         {"id": 1, "amount": 2, "note": None},
-        {"id": 3, "amount": None, "note": "a"},
+        *[{"id": 3, "amount": None, "note": "a"}] * 3,
     ]
 
 
@@ -380,6 +381,7 @@ def test_files_with_unfit_values_are_quarantined(
     text = failure_text(ingest(paimon, landing, **words))
     if file_format not in TEXTS:
         assert "FileSource(on_bad_file='quarantine')" in text
+        assert f"More files at fault: {11 - len(expected) // 2} (" in text
     shown = metadata_of(ingest(paimon, landing, on_bad_file="quarantine", **words), KEY)
     assert shown["paimon/files_in_quarantine"] == 12 - len(expected) // 2
     assert ("73911" in str(shown["paimon/quarantine"])) == shows_values

@@ -174,6 +174,8 @@ def test_unknown_field_is_refused_with_nearest_name() -> None:
         assets.PaimonCatalogResource(path="x")
     with pytest.raises(InvalidInputError, match=r"'mod'\. Did you mean 'mode'"):
         assets.PaimonIOManager(warehouse="x", mod="append")
+    with pytest.raises(InvalidInputError, match=r"'warehose'\. Did you mean 'warehouse'"):
+        assets.PaimonIOManager(warehose="x")
 
 
 _LOCATION = """

@@ -83,7 +83,9 @@ def test_written_table_keeps_its_avro_manifests(catalog, tmp_path, invoke, value
         doors = changes_by(catalog, tmp_path, invoke)
         doors["HTTP"] = lambda text: served.alter_table("db.t", [set_option(_KEY, text)])
         for change in doors.values():
-            with pytest.raises(InvalidInputError, match=r"manifests there are avro.*= avro"):
+            with pytest.raises(
+                InvalidInputError, match=r"of table 'db\.t' .*there are avro.*= avro"
+            ):
                 change(value)
     table = catalog.get_table("db.t")
     assert table.schema.id == 0

@@ -241,8 +241,10 @@ class FileIntake:
         if not source.has_lines and (unfit := self._unfit_files(error)):
             path, first = next(iter(unfit.items()))
             text = first.message if self.paimon.show_values else error.message
-            way_out = "Or leave such files out by FileSource(on_bad_file='quarantine')."
-            return InvalidInputError(f"'{path}': {text} {way_out}", kind=error.kind, file=path)
+            wider = "declare a wider type with schema_policy='sync', or "
+            text += f" Or {wider if first.kind == 'input-value' else ''}leave such files out by "
+            text += f"FileSource(on_bad_file='quarantine').{source_files.more_files(unfit)}"
+            return InvalidInputError(f"'{path}': {text}", kind=error.kind, file=path)
         declared = source.schema or self.expected
         if isinstance(error, FormatError) and path in self.paths:
             paths = [path]

@@ -356,9 +356,10 @@ def checked_schema(
 
     Columns and types of Parquet, ORC, Avro and Arrow files are those of the first file, of CSV and
     JSON files those expected, or those of the first file where nothing is. A source whose files
-    drift has those of all files. Files that are wrong go to `on_bad`; without it the first one is
-    raised. None if no file is right. Undeclared text columns have the types of `stored`
-    ones; `shapes` gets the paths of files by the names of their columns.
+    drift has those of all files. Files that are wrong go to `on_bad`; without it the error of the
+    first one is raised, which counts the further ones. None if no file is right. Undeclared text
+    columns have the types of `stored` ones; `shapes` gets the paths of files by the names of
+    their columns.
 
     Cost:
         One footer, or the first block of a text file, each; see also `seen_types`.
@@ -369,17 +370,28 @@ def checked_schema(
         columns.required = frozenset(expected.primary_keys).union(
             field.name for field in expected.fields if not field.type.nullable
         )
+    bad: dict[str, errors.PaimonError] = {}
     for path in paths:
         try:
             names = columns.add(file_io, path)
         except (errors.FormatError, errors.InvalidInputError) as error:
-            if on_bad is None:
-                raise
-            on_bad(path, error)
+            (on_bad or bad.__setitem__)(path, error)
             continue
         if shapes is not None and names:
             shapes.setdefault(", ".join(names), []).append(path)
+    for first in bad.values():
+        raise first.with_message(first.message + more_files(bad)) from first
     return columns.schema()
+
+
+def more_files(paths: Iterable[str]) -> str:
+    """Return a sentence that counts files after the first; an empty text if there is none.
+
+    >>> more_files(["in/a.csv", "in/b.csv", "in/c.csv"]), more_files(["in/a.csv"])
+    (" More files at fault: 2 ('b.csv', 'c.csv').", '')
+    """
+    names = [f"'{path.rpartition('/')[2]}'" for path in paths][1:]
+    return f" More files at fault: {len(names):,} ({shorten(names)})." if names else ""
 
 
 class _Columns(Struct, kw_only=True):
@@ -528,7 +540,14 @@ class _Columns(Struct, kw_only=True):
         wider = next((one for one in (have, own) if _holds(one, have) and _holds(one, own)), None)
         if wider is not None and (have.type == own.type or self.source.may_drift):
             return wider
-        way = "" if wider is None else ", or say FileSource(extra_columns='add') to read the wider"
+        way = (
+            ""
+            if wider is None
+            else (
+                ", or say FileSource(extra_columns='add') with "
+                "schema_policy='widen' to read the wider"
+            )
+        )
         message = (
             f"'{path}' holds column '{own.name}' as {own.type}, files before it as {have.type}; "
             f"ingest them in runs of their own, or write them alike{way}."

@@ -245,6 +245,7 @@ def _texts(reports: Sequence[maintenance.MaintenanceReport]) -> Iterator[str]:
     for report in reports:
         note = report.full_note
         if report.count or note:
-            size = f" ({counted(report.files, 'file')}, {size_text(report.total_bytes)})"
-            shown = f"{report.task.value}: {report.count:,}" + (size if report.files else "")
+            size = f", {size_text(report.total_bytes)}" if report.total_bytes else ""  # of metadata
+            files = f" ({counted(report.files, 'file')}{size})" if report.files else ""
+            shown = f"{report.task.value}: {report.count:,}{files}"
             yield f"{shown}, {note}" if note else shown

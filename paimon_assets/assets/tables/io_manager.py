@@ -70,7 +70,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
         """Take the catalog as `paimon`, or its fields, such as `warehouse`."""
         own = {*resource.PaimonCatalogResource.model_fields} - {*type(self).model_fields}
         catalog = {name: data.pop(name) for name in [*data] if name in own}
-        resource.refuse_unknown_fields(type(self), data)
+        resource.refuse_unknown_fields(type(self), data, own)
         if "paimon" in data and catalog:
             raise errors.InvalidInputError(
                 f"PaimonIOManager has the catalog as 'paimon': give that '{next(iter(catalog))}'.",

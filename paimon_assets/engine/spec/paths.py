@@ -62,6 +62,17 @@ def branch_name(text: str) -> str:
     return "" if name == MAIN_BRANCH else f"branch-{name}" if name.isdecimal() else name
 
 
+def table_name(path: str) -> str:
+    """Return `database.table` for a path that looks like a warehouse's, else an empty text.
+
+    >>> table_name("/warehouse/sales.db/orders"), table_name("/tmp/orders")
+    ('sales.orders', '')
+    """
+    parent, _, table = path.rstrip("/").rpartition("/")
+    database = parent.rpartition("/")[2]
+    return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else ""
+
+
 _UPWARD = frozenset({"", ".", ".."})
 _DOTS = frozenset({".", ".."})
 
@@ -77,6 +88,11 @@ class TablePaths(Value):
     data_directory: str = ""
     """`data-file.path-directory`, between the table and its partitions."""
     branch: str = MAIN_BRANCH
+
+    @property
+    def label(self) -> str:
+        """`database.table` if the directory looks like a warehouse's, else the directory."""
+        return table_name(self.table) or self.table
 
     @property
     def branches_directory(self) -> str:

@@ -32,6 +32,7 @@ from paimon_assets.engine.control.catalog.catalog import (
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.spec.options.all_options import BRANCH, Options
 from paimon_assets.engine.spec.options.catalog_options import METASTORE, TOKEN, URI, WAREHOUSE
+from paimon_assets.engine.spec.paths import table_name
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.table import Table
 
@@ -611,15 +612,4 @@ def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
     from paimon_assets.engine.control.file_store import FileStore
     from paimon_assets.engine.fileio.opening import file_io_for
 
-    return Table(FileStore.open(file_io_for(path, options), path, name=name_of(path)))
-
-
-def name_of(path: str) -> str:
-    """Return `database.table` for a path that looks like a warehouse's, else an empty text.
-
-    >>> name_of("/warehouse/sales.db/orders"), name_of("/tmp/orders")
-    ('sales.orders', '')
-    """
-    parent, _, table = path.rstrip("/").rpartition("/")
-    database = parent.rpartition("/")[2]
-    return f"{database.removesuffix('.db')}.{table}" if database.endswith(".db") else ""
+    return Table(FileStore.open(file_io_for(path, options), path, name=table_name(path)))

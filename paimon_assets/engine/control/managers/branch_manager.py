@@ -100,7 +100,7 @@ class BranchManager:
         self._existing(name)
         if name.startswith(AUDIT_PREFIX):
             message = (
-                f"Branch '{name}' of table '{self._paths.table}' holds one batch that was not "
+                f"Branch '{name}' of table '{self._paths.label}' holds one batch that was not "
                 "committed, and no other row: main would lose all of its own. Read the batch, mend "
                 "it and write it again."
             )
@@ -172,7 +172,7 @@ class BranchManager:
                 break
         else:  # rollbacks undid some of them
             message = (
-                f"Table '{paths.table}' was rolled back again and again while it became "
+                f"Table '{paths.label}' was rolled back again and again while it became "
                 f"branch '{name}'; try again."
             )
             raise errors.CommitConflictError(
@@ -274,7 +274,7 @@ class BranchManager:
         self._file_io.delete_directory(self._of(name).branch_directory)
         noun = f"Snapshot {source.id}" if tag_name is None else f"Tag '{tag_name}'"
         message = (
-            f"{noun} of table '{self._paths.table}' was deleted or replaced while branch '{name}'"
+            f"{noun} of table '{self._paths.label}' was deleted or replaced while branch '{name}'"
             " was made from it; make it from another one, or try again."
         )
         kind = "tag-not-found" if tag_name else "snapshot-not-found"
@@ -311,25 +311,25 @@ class BranchManager:
         return self._of(name)
 
     def _missing(self, name: str) -> errors.NotFoundError:
-        message = f"Table '{self._paths.table}' has no branch '{name}'."
+        message = f"Table '{self._paths.label}' has no branch '{name}'."
         return errors.NotFoundError(message, kind="branch-not-found", **self._details(name))
 
     def _behind(self, name: str, reason: str) -> errors.CommitConflictError:
         message = (
-            f"Table '{self._paths.table}' cannot take the snapshots of its branch '{name}': it has "
+            f"Table '{self._paths.label}' cannot take the snapshots of its branch '{name}': it has "
             f"{reason}. Make the branch again, or stop writers and call 'fast_forward'."
         )
         return errors.CommitConflictError(message, kind="branch-behind", **self._details(name))
 
     def _empty(self, name: str) -> errors.InvalidInputError:
         message = (
-            f"Branch '{name}' of table '{self._paths.table}' has no snapshot yet. Write to it, or"
+            f"Branch '{name}' of table '{self._paths.label}' has no snapshot yet. Write to it, or"
             " delete it."
         )
         return errors.InvalidInputError(message, kind="branch-empty", **self._details(name))
 
     def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
-        message = f"Table '{self._paths.table}' has a branch '{name}' already."
+        message = f"Table '{self._paths.label}' has a branch '{name}' already."
         return errors.AlreadyExistsError(message, kind="branch-exists", **self._details(name))
 
     def _details(self, name: str) -> dict[str, str]:

@@ -131,10 +131,10 @@ class SchemaManager:
         from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
 
         first = first_schema(schema, time_millis=time_millis)
-        check_formats(self._paths.table, first)
+        check_formats(self._paths.label, first)
         self._warn_of_unknown(first.options)
         if not self._publish(first):
-            message = f"Table '{self._paths.table}' exists already."
+            message = f"Table '{self._paths.label}' exists already."
             raise errors.AlreadyExistsError(message, kind="table-exists", path=self._paths.table)
         self._snapshots.remember(0)
         return first
@@ -146,7 +146,7 @@ class SchemaManager:
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
-        check_follows(newest.id, "schema", self._paths.table)
+        check_follows(newest.id, "schema", self._paths.label)
         snapshot = None if is_unwritten else self._snapshots.latest()
         written = snapshot is not None
         from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes
@@ -156,11 +156,11 @@ class SchemaManager:
         from paimon_assets.engine.control.manifests import stored_format
 
         if snapshot is None or before == after:
-            check_formats(self._paths.table, new, newest)
+            check_formats(self._paths.label, new, newest)
         elif after != (stored := stored_format(self._file_io, self._paths, snapshot)):
             copy = "Copy its rows into a new table (`paimon-assets copy`), or keep"
             raise errors.InvalidInputError(
-                f"Option '{MANIFEST_FORMAT.key}' of table '{self._paths.table}' cannot change to"
+                f"Option '{MANIFEST_FORMAT.key}' of table '{self._paths.label}' cannot change to"
                 f" {after}: the manifests there are {stored}, and other engines could not read the"
                 f" table. {'Keep' if stored == MANIFEST_FORMAT.default else copy}"
                 f" '{MANIFEST_FORMAT.key}' = {stored}.",
@@ -193,7 +193,7 @@ class SchemaManager:
                 self._look_back(new, newest)
                 self._warn_of_unknown(set(new.options) - set(newest.options))
                 return new
-            logger.warning("table %s: lost the race for schema %d", self._paths.table, new.id)
+            logger.warning("table %s: lost the race for schema %d", self._paths.label, new.id)
         raise self._conflict(f"was changed by other writers {_MOST_TRIES} times meanwhile")
 
     def _base_of(self, new: TableSchema, judged_on: TableSchema | None) -> TableSchema:
@@ -212,11 +212,11 @@ class SchemaManager:
             is_there = self.is_same(new)
         except (errors.StorageError, errors.FormatError):
             # Only a rename or a drop of this instant would undo the schema.
-            logger.warning("table %s: cannot look back", self._paths.table, exc_info=True)
+            logger.warning("table %s: cannot look back", self._paths.label, exc_info=True)
             return
         if not is_there:
             message = (
-                f"Table '{self._paths.table}' was renamed or dropped while schema {new.id} was "
+                f"Table '{self._paths.label}' was renamed or dropped while schema {new.id} was "
                 "published; look at its schema under the new name."
             )
             raise errors.CommitUnknownError(message, path=self._paths.table, schema_id=new.id)
@@ -235,21 +235,21 @@ class SchemaManager:
         for key, known in hints.items():
             logger.warning(
                 "table %s: option '%s' is not known; did you mean '%s'?",
-                self._paths.table,
+                self._paths.label,
                 key,
                 known,
             )
         if foreign := sorted(set(unknown) - hints.keys()):
             logger.warning(
                 "table %s: options that do nothing here are stored for other engines: %s",
-                self._paths.table,
+                self._paths.label,
                 ", ".join(foreign),
             )
 
     def _missing(self, problem: str) -> errors.NotFoundError:
-        message = f"Table '{self._paths.table}' {problem}."
+        message = f"Table '{self._paths.label}' {problem}."
         return errors.NotFoundError(message, kind="table-not-found", path=self._paths.table)
 
     def _conflict(self, problem: str) -> errors.CommitConflictError:
-        message = f"Table '{self._paths.table}' {problem}; look at it and change it again."
+        message = f"Table '{self._paths.label}' {problem}; look at it and change it again."
         return errors.CommitConflictError(message, kind="schema-conflict", path=self._paths.table)

@@ -84,7 +84,7 @@ class SnapshotManager:
             return snapshot
         ids = self.list_ids()
         raise NotFoundError(
-            f"Snapshot {snapshot_id} of table '{self._paths.table}' does not exist; there are "
+            f"Snapshot {snapshot_id} of table '{self._paths.label}' does not exist; there are "
             + (f"snapshots {ids[0]} to {ids[-1]}." if ids else "no snapshots."),
             kind="snapshot-not-found",
             snapshot_id=snapshot_id,
@@ -355,7 +355,7 @@ class SnapshotManager:
         except NotFoundError:
             return None
         except (PaimonError, OSError):
-            logger.warning("table %s: %s cannot be read", self._paths.table, name, exc_info=True)
+            logger.warning("table %s: %s cannot be read", self._paths.label, name, exc_info=True)
             return None
         return number_of(data.decode("ascii", "replace")) or None
 
@@ -370,7 +370,7 @@ class SnapshotManager:
 
     def _ghost(self, snapshot_id: int, source: str) -> StorageError:
         message = (
-            f"{source} snapshot {snapshot_id} of table '{self._paths.table}', but storage does not "
+            f"{source} snapshot {snapshot_id} of table '{self._paths.label}', but storage does not "
             "find it."
         )
         return StorageError(message, kind="snapshot-listing", path=self._paths.table)

@@ -87,7 +87,7 @@ class TagManager:
         tag = self.get_or_none(name)
         if tag is None:
             path = self._paths.table
-            message = f"Table '{path}' has no tag '{name}'."
+            message = f"Table '{self._paths.label}' has no tag '{name}'."
             raise errors.NotFoundError(message, kind="tag-not-found", path=path, tag=name)
         return tag
 
@@ -133,7 +133,7 @@ class TagManager:
 
     def _expiry_error(self, name: str, snapshot: Snapshot) -> errors.NotFoundError:
         return errors.NotFoundError(
-            f"Snapshot {snapshot.id} of table '{self._paths.table}' expired, was undone or erased "
+            f"Snapshot {snapshot.id} of table '{self._paths.label}' expired, was undone or erased "
             f"from while it was given the name '{name}'; name another one, or try again.",
             kind="snapshot-not-found",
             path=self._paths.table,
@@ -143,7 +143,7 @@ class TagManager:
 
     def _name_conflict(self, name: str) -> errors.AlreadyExistsError:
         path = self._paths.table
-        message = f"Table '{path}' has a tag '{name}' already."
+        message = f"Table '{self._paths.label}' has a tag '{name}' already."
         return errors.AlreadyExistsError(message, kind="tag-exists", path=path, tag=name)
 
 
