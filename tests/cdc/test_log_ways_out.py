@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,12 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from paimon_assets import InvalidInputError, Schema
+from paimon_assets import InvalidInputError, Schema, UnsupportedFeatureError
 from paimon_assets.assets import FileSource, PaimonCatalogResource
 from paimon_assets.cdc import CdcOptions, ChangeLog, KafkaSource, build_change_log_asset
+from paimon_assets.cdc.kafka.topics import Client, library
 from paimon_assets.cdc.records.change_batch import TypeMapping
+from paimon_assets.cdc.records.formats import cdc_format
 from tests.cdc.kit.change_logs import GONE, HOUR, debezium, land, with_fields
 from tests.testkit.asset_tables import failure_text, run
 
@@ -412,3 +415,26 @@ def test_schemas_in_messages_are_accepted(
     with pytest.raises(InvalidInputError, match=message):
         ChangeLog(**log).table_schema(schema(**before))
     ChangeLog(**log).table_schema(schema(**after))
+
+
+def _client(**settings: str) -> Client:
+    return Client({"bootstrap.servers": "k:9092", **settings})
+
+
+@pytest.mark.way_out("cdc-format", "kafka-setting", "missing-package")
+def test_formats_and_clients_in_messages_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=r"write .*debezium-json") as unread:
+        cdc_format("debezium-bson")
+    assert unread.value.kind == "cdc-format"
+    cdc_format("debezium-json")
+    admin = library("confluent_kafka.admin").AdminClient
+    with pytest.raises(InvalidInputError, match="Correct KafkaSource") as caught:
+        _client(nonsense="1").open(admin, {})
+    assert caught.value.kind == "kafka-setting"
+    _client().open(admin, {})
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "confluent_kafka", None)
+        with pytest.raises(InvalidInputError, match="pip install") as caught:
+            library()
+    assert caught.value.kind == "missing-package"
+    library()

@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,12 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import FormatError, PaimonError, UnsupportedFeatureError
+from paimon_assets.engine.errors import (
+    CommitConflictError,
+    FormatError,
+    PaimonError,
+    UnsupportedFeatureError,
+)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -35,6 +41,7 @@ from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.table import Table
 from tests.stateful.test_maintenance import needed_exactly, stored_files
 from tests.testkit import tables
+from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import WRITES, FaultyFileIO
 from tests.testkit.foreign import rows, states, write
 from tests.testkit.tables import new_table
@@ -135,6 +142,21 @@ def test_change_creates_generation_and_few_are_kept(store):
         "segments-00000001.json",
         "segments-00000002.json",
     ]
+
+
+@pytest.mark.way_out("segment-registry")
+def test_change_gives_up_after_lost_races(store):
+    registry = SegmentRegistry(store=store)
+
+    def change(listed, *, is_raced):
+        if is_raced:
+            registry.update(lambda other: replace(other, next_id=other.next_id + 1))
+        return replace(listed, next_id=listed.next_id + 100)
+
+    with refused(CommitConflictError, "try again", kind="segment-registry"):
+        registry.update(partial(change, is_raced=True))
+    before = registry.load().next_id
+    assert registry.update(partial(change, is_raced=False)).next_id == before + 100
 
 
 def test_no_concurrent_change_is_lost(store):

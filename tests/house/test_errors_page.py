@@ -17,12 +17,9 @@ _LEAST = 12
 """Characters of a part of a message that are no accident."""
 UNTAKEN = frozenset(
     """
-    avro-type branch-overtaken bucket-not-found cdc-format column-not-found component
-    erase-managed erase-overtaken external-tables file-changed file-schema ingestion-conflict
-    kafka kafka-setting kafka-topic key-type-change missing-package orphan-files rollback-raced
-    segment-registry server-missing spark-format-create spark-format-stream spark-format-write
-    spark-options spark-session-settings spark-type sql-needs-spark streaming-query
-    unsupported-iceberg-file view view-columns view-input view-version
+    avro-type branch-overtaken bucket-not-found component erase-managed erase-overtaken
+    external-tables ingestion-conflict kafka orphan-files server-missing
+    unsupported-iceberg-file
     """.split()  # noqa: SIM905
 )
 """Kinds of which no test takes the way out yet: outages, other engines, Spark, much memory."""

@@ -137,10 +137,14 @@ def test_unfit_batch_ends_query_with_reason(source, new_catalog):
     assert table.latest_snapshot() is None
 
 
+@pytest.mark.way_out("streaming-query")
 def test_committer_is_required_outside_query(spark, new_catalog):
     table = new_table(new_catalog, COLUMNS)
+    rows = spark.range(1).selectExpr("id", "id as value")
     with pytest.raises(Exception, match="commit_user"):
-        streaming.streaming_sink(table)(spark.range(1), 0)
+        streaming.streaming_sink(table)(rows, 0)
+    streaming.streaming_sink(table, commit_user="me")(rows, 0)
+    assert len(table.snapshots()) == 1
 
 
 def test_stream_reads_state_then_changes(spark, new_catalog, warehouse, tmp_path):

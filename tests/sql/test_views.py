@@ -64,23 +64,6 @@ def test_patterns_select_views(specs, new_catalog):
     assert [v.view.name for v in sql.describe_views(new_catalog, ["*"], ["db.o*"])] == ["db.v"]
 
 
-def test_view_is_refused_by_embedded_executor(specs, warehouse):
-    copy = copying()
-    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
-    run = io_run([copy, *specs], lake, selection=[copy])
-    assert not run.success
-    text = failure_text(run)
-    assert "'db.v' is a view" in text
-    assert "Spark" in text
-
-
-def test_views_have_no_time_travel(specs, warehouse):
-    copy = copying(snapshot=1)
-    lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
-    run = io_run([copy, *specs], lake, selection=[copy])
-    assert "takes no 'snapshot'" in failure_text(run)
-
-
 def view_readers(seen: list[Any]) -> list[dg.AssetsDefinition]:
     """Assets that read the view db.w, as a Spark frame and as Arrow."""
 
@@ -96,14 +79,21 @@ def view_readers(seen: list[Any]) -> list[dg.AssetsDefinition]:
 
 
 @pytest.mark.spark
+@pytest.mark.way_out("view", "view-input")
 def test_views_are_inputs_on_spark(spark, warehouse, new_catalog):
-    door = pytest.importorskip("paimon_assets.spark")
+    door = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
     door.spark_sql(spark, new_catalog, "CREATE TABLE db.t (id BIGINT, v INT)")
     door.spark_sql(spark, new_catalog, "INSERT INTO db.t VALUES (1, 10), (2, 20), (3, 30)")
     door.spark_sql(spark, new_catalog, "CREATE VIEW db.w AS SELECT id, v * 2 AS w FROM db.t")
     seen = []
     readers = view_readers(seen)
     specs = sql.build_external_view_specs(sql.describe_views(new_catalog))
+    embedded = assets.PaimonCatalogResource(warehouse=warehouse, executor="embedded")
+    new_catalog.views.create("db.v", QUERY, {"p": "STRING"})
+    view = sql.build_external_view_specs(sql.describe_views(new_catalog, ["db.v"]))
+    for options, text in ({}, "'db.v' is a view"), ({"snapshot": 1}, "takes no 'snapshot'"):
+        copy = copying(**options)
+        assert text in failure_text(io_run([copy, *view], embedded, selection=[copy]))
     own = assets.PaimonSparkResource(master="local[2]")
     lake = assets.PaimonCatalogResource(warehouse=warehouse, executor="spark", spark=own)
     assert io_run([*readers, *specs], lake, selection=readers).success

@@ -147,15 +147,17 @@ def test_instants_of_other_zones_before_1900_are_refused(folders, keys):
     assert newer.to_arrow().column("z").to_pylist() == times[1:]
 
 
+@pytest.mark.way_out("int96-calendar")
 def test_old_int96_times_are_refused_by_import_and_ingestion(folders):
     """Which calendar they are of is unknown, or 64 bits of nanoseconds do not hold them."""
     sink, times = io.BytesIO(), pa.array([dt.datetime(1000, 1, 1)], pa.timestamp("us"))
-    rows = pa.table({"t": times})
+    rows = pa.table({"t": times, "i": [1]})
     pq.write_table(rows, sink, use_deprecated_int96_timestamps=True, store_schema=False)
     folder = folders()
     imported = partial(_table, folder, {"t": "TIMESTAMP(6)"}, sink.getvalue())
     with refused(FormatError, "'t' .* 1582-10-15.* Leave the column", kind="int96-calendar"):
         imported()
+    assert _table(folders(), {"i": "BIGINT"}, sink.getvalue()).count() == 1
     with refused(FormatError, "'t' .* outside the years 1678 to 2261", kind="timestamp-range"):
         _read_landed(folder, "parquet")
 

@@ -29,6 +29,7 @@ from paimon_assets.erasure import erase
 from tests.testkit.evolving import EVOLVING
 from tests.testkit.foreign import add_segment, rows
 from tests.testkit.foreign import write as write_file
+from tests.testkit.retyped_keys import retype, write_on
 from tests.testkit.tables import compact, read, write
 from tests.testkit.ways import Place, take, ways
 
@@ -299,6 +300,16 @@ def map_rows(rows):
     return lambda at: EmbeddedExecutor(1).map_rows(
         at.table(NUMBERS).new_write_builder().prepare(), rows
     )
+
+
+def key_type_again(at):
+    """Return a table whose key has a type again that it had before."""
+    table = keyed_table(at, (1, 1))
+    if table.schema.id == 0:
+        retype(table.refresh(), "k", "BIGINT NOT NULL")
+        write_on(table.refresh(), pa.table({"k": [1], "n": pa.array([2], pa.int32())}))
+        retype(table.refresh(), "k", "INT NOT NULL")
+    return table.refresh()
 
 
 def orc_times(file_format):
@@ -587,6 +598,8 @@ WAYS = [
      iceberg(None), iceberg("table-location")),
     ("variant-shredded", "Leave the column out",
      lambda at: read(variant_table(at)), lambda at: read(variant_table(at), ["k"])),
+    ("key-type-change", "Overwrite the table", lambda at: read(key_type_again(at)),
+     lambda at: (key_type_again(at).overwrite(ONE), read(key_type_again(at)))),
     ("orc-timestamp", "' to parquet", orc_times("orc"), orc_times("parquet")),
     ("file-not-found", "Plan the read again", lost_file, lambda at: lost_file(at, again=True)),
 ]  # fmt: skip
