@@ -10,7 +10,12 @@ from paimon_assets import EmbeddedExecutor, Schema, SegmentSource, Table
 from paimon_assets.engine import errors
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.engine.spec.evolution.schema_change import AddColumn, RenameColumn, add_column
+from paimon_assets.engine.spec.evolution.schema_change import (
+    AddColumn,
+    RenameColumn,
+    add_column,
+    update_column_type,
+)
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.predicate.predicate import equal
 from paimon_assets.engine.spec.types.data_types import bigint
@@ -478,3 +483,19 @@ def test_commit_that_fails_leaves_no_files(catalog):
         with pytest.raises(errors.StorageError):
             changing(Table(store)).delete("id = 4 OR id = 5")
         assert all_files(table) == files
+
+
+@pytest.mark.parametrize("keys", [(), ("id",)])
+def test_rows_whose_bytes_became_text_can_be_changed(catalog, keys):
+    """A column that was BYTES holds any bytes; only new values must be texts."""
+    catalog.create_database("any")
+    schema = Schema.of({"id": "BIGINT", "b": "BYTES", "n": "INT"}, primary_keys=keys)
+    table = catalog.create_table("any.bytes", schema)
+    rows = {"id": [1, 2, 3], "b": [b"\xff\xfe", b"\xff", b"ok"], "n": [0, 0, 0]}
+    table.new_write_builder().write(pa.table(rows))
+    table = table.alter([update_column_type("b", "STRING")])
+    changing(table).update({"n": 7}, equal("id", 2))
+    changing(table).delete(equal("id", 1))
+    found = table.to_arrow().sort_by("id")
+    assert found["b"].cast(pa.binary()).to_pylist() == [b"\xff", b"ok"]
+    assert found["n"].to_pylist() == [7, 0]

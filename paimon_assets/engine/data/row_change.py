@@ -136,7 +136,13 @@ def _change_keyed(
         split = task.splits[0]
         target = (split.partition, split.bucket)
         written = write_rows(
-            change.write, records(), file_io, target=target, with_kinds_column=True, threads=threads
+            change.write,
+            records(),
+            file_io,
+            target=target,
+            with_kinds_column=True,
+            stored=True,
+            threads=threads,
         )
         total = split.total_buckets
         messages = tuple(replace(message, total_buckets=total) for message in written.messages)

@@ -163,7 +163,7 @@ class RowUpdate:
         written = self._schema
         if names is not None:
             written = replace(written, fields=written.columns(names), partition_keys=())
-        self._check = InputCheck(table=self._table, schema=written, new=new)
+        self._check = InputCheck(table=self._table, schema=written, new=new, stored=True)
 
     def apply(self, rows: pa.RecordBatch, source: pa.RecordBatch | None) -> pa.RecordBatch:
         """Return rows, which have all columns that the assignments need, with their new values."""

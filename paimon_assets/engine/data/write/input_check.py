@@ -83,13 +83,20 @@ class InputCheck:
         schema: The table's.
         new: Columns whose times are checked even without `WRITE_CHECK_TIMES`: an update's new
             values.
+        stored: Whether the rest are values of the table, whose texts may be any bytes where a
+            column was BYTES before.
     """
 
     def __init__(
-        self, *, table: str, schema: TableSchema, new: frozenset[str] = frozenset()
+        self,
+        *,
+        table: str,
+        schema: TableSchema,
+        new: frozenset[str] = frozenset(),
+        stored: bool = False,
     ) -> None:
         options = schema.typed_options
-        self._table, self.schema, self._new = table, schema, new
+        self._table, self.schema, self._new, self._stored = table, schema, new, stored
         self._rows_seen = 0
         self._accepted: pa.Schema | None = None
         self._target = to_arrow_schema(schema.fields)
@@ -126,7 +133,8 @@ class InputCheck:
                 columns.append(nulls if default is None else pa.repeat(default, batch.num_rows))
                 continue
             values = self._convert(with_offsets(batch.column(column.name)), arrow.type, column)
-            self._check_texts(values, column)
+            if column.name in self._new or not self._stored:
+                self._check_texts(values, column)
             self._check_values(values, column)
             if column.name in self._chars:
                 values = without_blanks(values, column.type)

@@ -71,16 +71,17 @@ def write_rows(
     target: tuple[bytes, int] | None = None,
     stored_keys: Iterable[BucketKeys] = (),
     with_kinds_column: bool = False,
+    stored: bool = False,
     threads: Threads = CALLER_ONLY,
 ) -> commit_message.WriteResult:
     """Write rows in their order; all belong to the (partition, bucket) `target`, or to any.
 
     Of `rows` at least one batch is required, even an empty one: its schema is checked. With a
-    column of kinds (`with_kinds_column`) no row is ignored.
+    column of kinds (`with_kinds_column`) no row is ignored. `stored` rows are the table's own.
     """
     if target is not None and context.schema.bucket_mode is BucketMode.KEY_DYNAMIC:
         with_kinds_column = True
-    write = _TableWrite(context, file_io, threads)
+    write = _TableWrite(context, file_io, threads, stored=stored)
     router = _Router(context, file_io, target, stored_keys)
     return write.run(rows, router, with_kinds_column=with_kinds_column)
 
@@ -184,13 +185,15 @@ class _Route(Struct, kw_only=True):
 
 
 class _TableWrite:
-    def __init__(self, context: WriteContext, file_io: FileIO, threads: Threads) -> None:
+    def __init__(
+        self, context: WriteContext, file_io: FileIO, threads: Threads, *, stored: bool = False
+    ) -> None:
         """Refuse tables and options that cannot be written, before a row is read."""
         schema, options = context.schema, context.schema.typed_options
         refuse_unwritable(schema, context.table)
         self.context, self.file_io, self.threads = context, file_io, threads
         self._padding = padding_of(schema)
-        self._check = input_check.InputCheck(table=context.table, schema=schema)
+        self._check = input_check.InputCheck(table=context.table, schema=schema, stored=stored)
         self._factory = FileFactory(schema=schema, file_io=file_io)
         self._changelog: FileFactory | None = None
         logs_input = options.get(opt.CHANGELOG_PRODUCER) is opt.ChangelogProducer.INPUT
