@@ -9,8 +9,8 @@ import errno
 import hashlib
 import io
 import os
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import partial, partialmethod
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -22,29 +22,18 @@ from tests.simulation.scheduler import Call
 from tests.simulation.store import File, Store
 
 
-class _Writer(io.RawIOBase):
+class _Writer(io.BytesIO):
     """A new file: it is there when it is opened, and has its bytes when it is closed."""
 
-    def __init__(self, close: Any) -> None:
+    def __init__(self, close: Callable[[bytes], object]) -> None:
         super().__init__()
-        self._bytes, self._close = io.BytesIO(), close
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return self._bytes.write(data)
-
-    def seek(self, *_: int) -> int:
-        return 0
-
-    def truncate(self, _: int | None = None) -> int:
-        return 0
+        self._close = close
 
     def close(self) -> None:
         if not self.closed:
+            data = self.getvalue()
             super().close()
-            self._close(self._bytes.getvalue())
+            self._close(data)
 
 
 class Disk:
@@ -66,13 +55,13 @@ class Disk:
     def read(self, path: str) -> bytes:
         return self.store.call(Call("read", path), lambda: self.store.file(path).data)
 
-    def create(self, path: str, *, is_new: bool) -> io.RawIOBase:
+    def create(self, path: str, *, is_new: bool) -> io.BytesIO:
         """Make an empty file, and fill it when it is closed."""
         call = Call("create", path, writes=True)
         file = self.store.call(call, lambda: self.store.put(path, b"", is_new=is_new))
         return _Writer(partial(self._fill, path, file))
 
-    def rewrite(self, path: str) -> io.RawIOBase:
+    def rewrite(self, path: str) -> io.BytesIO:
         """Open a file to write in place."""
         file = self.store.call(Call("open", path), lambda: self.store.file(path))
         return _Writer(partial(self._fill, path, file))
@@ -177,7 +166,7 @@ class _Path:
     def read_bytes(self) -> bytes:
         return self._disk.read(self._path)
 
-    def open(self, mode: str, buffering: int = -1) -> io.RawIOBase:
+    def open(self, mode: str, buffering: int = -1) -> io.BytesIO:
         if mode == "r+b":
             return self._disk.rewrite(self._path)
         return self._disk.create(self._path, is_new=True)
@@ -199,21 +188,12 @@ class _Path:
     def rmdir(self) -> None:
         self._call("delete", lambda: self._disk.store.delete_folder(self._path), writes=True)
 
-    def replace(self, target: "_Path") -> None:
-        self._move(target, is_tree=False)
-
-    def rename(self, target: "_Path") -> None:
-        self._move(target, is_tree=True)
-
-    def _move(self, target: "_Path", *, is_tree: bool) -> None:
+    def replace(self, target: "_Path", *, is_tree: bool = False) -> None:
         store, goal = self._disk.store, str(target)
-        self._call(
-            "move",
-            lambda: store.move(self._path, goal, replaces=True),
-            target=goal,
-            writes=True,
-            is_tree=is_tree,
-        )
+        move = partial(store.move, self._path, goal, replaces=True)
+        self._call("move", move, target=goal, writes=True, is_tree=is_tree)
+
+    rename = partialmethod(replace, is_tree=True)
 
     def hardlink_to(self, target: "_Path") -> None:
         store, source = self._disk.store, str(target)
