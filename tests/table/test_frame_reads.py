@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
+from pyarrow import acero
 
 from paimon_assets import EmbeddedExecutor, InvalidInputError, Schema
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
@@ -256,7 +257,15 @@ def test_dataset_supports_or_refuses_each_method(table):
     assert twice.to_pydict() == {"twice": [66]}
     assert sum(batch.num_rows for batch in dataset.to_batches(batch_size=2)) == 12
     public = {name for name in dir(ds.Dataset) if not name.startswith("_")}
-    assert public <= vars(ScanDataset).keys(), "the base class's would crash"
+    assert public <= vars(ScanDataset).keys(), "the base class's would open files"
+    for scan in (
+        lambda: ds.Scanner.from_dataset(dataset).to_table(),
+        lambda: ds.Scanner.from_dataset(dataset, filter=pc.field("id") > 30).count_rows(),
+        lambda: ds.dataset([dataset, dataset]).to_table(),
+        lambda: acero.Declaration("scan", acero.ScanNodeOptions(dataset)).to_table(),
+    ):
+        with pytest.raises(InvalidInputError, match="use its scanner"):
+            scan()
     with pytest.raises(InvalidInputError, match="get_fragments"):
         dataset.get_fragments()
     with pytest.raises(InvalidInputError, match="all its rows"):

@@ -3,7 +3,8 @@
     columns, filter ─▶ our scan (columns, and the parts of the filter in a Predicate) ─▶ batches
                     ─▶ Arrow filters them exactly ─▶ rows
 
-Options of Arrow's own scans, such as `batch_size`, are taken and not looked at. Importing this
+Options of Arrow's own scans, such as `batch_size`, are taken and not looked at. For Arrow's own
+code, such as `Scanner.from_dataset`, the dataset has one file, which it cannot open. Importing this
 imports `pyarrow.dataset`, which imports pandas if that is installed.
 """
 
@@ -12,6 +13,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.fs as pafs
 
 from paimon_assets.engine.codec.row_files import until_exit
 from paimon_assets.engine.errors import InvalidInputError
@@ -22,11 +24,13 @@ Scan = Callable[[Sequence[str] | None, Predicate | None], pa.RecordBatchReader]
 """Reads columns (all for None) of at least the rows for which a filter is true."""
 
 
-class ScanDataset(ds.Dataset):
+class ScanDataset(ds.UnionDataset):
     """A read as a dataset; nothing is read before it is scanned, and memory is bounded."""
 
     def __init__(self, schema: pa.Schema, scan: Scan, filtered: Any = None) -> None:
-        # Not the base class's: it opens files of Arrow's, for all its methods.
+        file = _FORMAT.make_fragment("rows", _REFUSED)
+        files = ds.FileSystemDataset([file], schema, _FORMAT, _REFUSED)
+        super().__init__(schema, [files])  # type: ignore[call-arg]
         self._schema = schema
         self._scan = scan
         self._filter = filtered
@@ -115,8 +119,12 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
 
 
 for _name in ("get_fragments", "join", "join_asof", "replace_schema", "sort_by", "take"):
-    # The base class's would use members that only Arrow's datasets have, and end the process.
     setattr(ScanDataset, _name, _refusing(_name))
+
+_names = dict.fromkeys(pafs.FileSystemHandler.__abstractmethods__, _refusing("files"))
+_members = {**_names, "normalize_path": lambda _, path: path, "get_type_name": lambda _: "none"}
+_REFUSED = pafs.PyFileSystem(type("_Refused", (pafs.FileSystemHandler,), _members)())
+_FORMAT = ds.IpcFileFormat()
 
 
 def _both(one: Any, other: Any) -> Any:
