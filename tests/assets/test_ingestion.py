@@ -125,11 +125,6 @@ def test_max_files_takes_first_files(landing: Path, paimon: PaimonCatalogResourc
     assert ids_of(paimon) == [0, 1, 2, 3, 4]
 
 
-def test_negative_max_files_is_refused(landing: Path, paimon: PaimonCatalogResource) -> None:
-    text = failure_text(run(events(landing), paimon, run_config=config(max_files=-1)))
-    assert "give 0 for all new files" in text
-
-
 def test_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     shown = metadata_of(run(events(landing), paimon, run_config=config(dry_run=True)), KEY)

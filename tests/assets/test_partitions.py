@@ -136,12 +136,6 @@ def test_range_is_one_commit_and_each_partition_is_reported(paimon: PaimonCatalo
     assert "partitions '2013-01-03...2013-01-04': column 'day' holds 2013-01-05" in text
 
 
-def test_rows_without_partition_column_are_refused(paimon: PaimonCatalogResource) -> None:
-    frame = rows(3).drop(["day"])
-    text = failure_text(run(daily("day", frame), paimon, partition_key="2013-01-03"))
-    assert "lack column 'day'" in text
-
-
 CELLS = dg.MultiPartitionsDefinition(
     {"day": DAYS, "shop": dg.StaticPartitionsDefinition(["1", "2", "3"])}
 )

@@ -104,11 +104,6 @@ def test_unused_spark_resource_stops_nothing() -> None:
     PaimonSparkResource().stop()
 
 
-def test_connect_has_no_spark_context() -> None:
-    with pytest.raises(InvalidInputError, match="use spark_session"):
-        _ = PaimonSparkResource(master="sc://missing.invalid").spark_context
-
-
 def test_environment_describes_catalog(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = {
         "PAIMON_WAREHOUSE": str(tmp_path),

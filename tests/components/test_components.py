@@ -253,6 +253,14 @@ def test_checks_component_checks_table_defined_elsewhere(
         assert evaluated == {"row_count": True, "row_count_anomaly": True}
 
 
+MENDED: dict[str, dict[str, Any]] = {
+    "needs max_age": {"checks": [{"type": "freshness", "max_age": "1 d"}]},
+    "{env: NAME}": {"warehouse": "/w", "token": {"env": "X"}},
+}
+"""Part of a message → the attributes after its way out was taken."""
+
+
+@pytest.mark.way_out("component")
 @pytest.mark.parametrize(
     ("kind", "attributes", "text"),
     [
@@ -289,6 +297,10 @@ def test_invalid_attributes_are_named(
         texts.append(str(error))
         error = error.__cause__ or error.__context__
     assert text in "\n".join(texts)
+    if text in MENDED:
+        path = write(project, "two", kind, **base, **MENDED[text])
+        with project.load_component_and_build_defs(defs_path=path):
+            pass
 
 
 def test_secrets_stay_environment_variables(project: DefsFolderSandbox) -> None:

@@ -119,11 +119,6 @@ def test_name_is_one_part_of_path(store_of_three, tags, name):
         tags.create(name, store_of_three.snapshots.snapshot(1))
 
 
-def test_tag_is_kept_for_some_time(store_of_three, tags):
-    with pytest.raises(errors.InvalidInputError, match="above zero"):
-        tags.create("v", store_of_three.snapshots.snapshot(1), time_retained=dt.timedelta())
-
-
 ADD_C = AddColumn(field_names=("c",), data_type=bigint())
 
 

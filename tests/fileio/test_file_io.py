@@ -201,8 +201,3 @@ def test_spec_with_renewal_opens_renewing_storage(tmp_path):
     assert current_spec(spec) is spec
     with pytest.raises(errors.StorageError, match="expired"):
         open_file_io(spec)
-
-
-def test_catalog_lock_is_refused_before_anything_is_opened(tmp_path):
-    with refused(errors.UnsupportedFeatureError, "serve --sole-writer", kind="catalog-lock"):
-        file_io_for(str(tmp_path), {"lock.enabled": "true"})

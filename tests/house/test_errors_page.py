@@ -17,9 +17,8 @@ _LEAST = 12
 """Characters of a part of a message that are no accident."""
 UNTAKEN = frozenset(
     """
-    avro-type branch-overtaken bucket-not-found component erase-managed erase-overtaken
-    external-tables ingestion-conflict kafka orphan-files server-missing
-    unsupported-iceberg-file
+    avro-type branch-overtaken bucket-not-found erase-managed erase-overtaken external-tables
+    ingestion-conflict kafka orphan-files server-missing unsupported-iceberg-file
     """.split()  # noqa: SIM905
 )
 """Kinds of which no test takes the way out yet: outages, other engines, Spark, much memory."""
