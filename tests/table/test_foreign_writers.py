@@ -392,3 +392,21 @@ def test_foreign_avro_types_are_read_or_left_out(tmp_path):
         found = table.to_arrow().to_pylist()
         assert found == [{name: row[name] for name in columns} for row in rows], number
         assert table.count("id = 1") == len(rows)
+
+
+def test_avro_codecs_are_read_or_refused_with_known_ones(tmp_path):
+    rows = [{"id": number, "s": "x" * number} for number in range(300)]
+    fields = [{"name": "id", "type": "int"}, {"name": "s", "type": "string"}]
+    schema: Any = {"type": "record", "name": "t", "fields": fields}
+    for codec in ("null", "deflate", "bzip2", "xz", "zstandard"):
+        path = tmp_path / codec / "1.avro"
+        path.parent.mkdir()
+        with path.open("wb") as file:
+            fastavro.writer(file, schema, rows, codec=codec, sync_interval=100)
+        table = new_table(tmp_path, {"id": "INT", "s": "STRING"}, name=f"db.{codec}")
+        add_segment(table, path.parent, "avro")
+        assert table.to_arrow().to_pylist() == rows
+        path.write_bytes(path.read_bytes().replace(codec.encode(), codec.encode()[::-1], 1))
+        with refused(FormatError, "not supported. Write .* one of .*deflate.*zstan", kind="avro"):
+            bad = new_table(tmp_path, {"id": "INT"}, name=f"db.bad_{codec}")
+            add_segment(bad, path.parent, "avro")

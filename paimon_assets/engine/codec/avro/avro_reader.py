@@ -242,7 +242,10 @@ class _Size:
 def decompressor(codec: str) -> Callable[[bytes, int], bytes]:
     """Return the decompressor of (a block, most bytes of it); beyond it raises FormatError."""
     if codec not in _DECOMPRESS:
-        raise FormatError(f"codec '{codec}' is unknown.")
+        raise FormatError(
+            f"codec '{codec}' is not supported. Write the file again with one of"
+            f" {', '.join(_DECOMPRESS)}."
+        )
     return _DECOMPRESS[codec]
 
 
