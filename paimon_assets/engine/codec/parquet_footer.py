@@ -105,17 +105,21 @@ def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool
         return False
 
 
-def has_short_bounds(tail: bytes, widths: Sequence[int]) -> bool:
-    """Whether a bound of a file's statistics has fewer bytes than a value of its leaf."""
-    length = int.from_bytes(tail[-8:-4], "little")
-    bounds = _Footer(tail[-8 - length : -8]).bound_lengths()
-    return any(size < widths[leaf] for leaf, size in bounds)
+def chunk_faults(tail: bytes, widths: Sequence[int]) -> tuple[bool, set[int]]:
+    """Return whether a bound is shorter than a value of its leaf, and the leaves of other years.
 
-
-def unknown_leaves(tail: bytes) -> set[int]:
-    """Return the leaves with a codec or an encoding that pyarrow does not decode."""
+    The latter have a codec or an encoding that pyarrow does not decode.
+    """
     length = int.from_bytes(tail[-8:-4], "little")
-    return set(_Footer(tail[-8 - length : -8]).unknown_leaves())
+    has_short, unknown = False, set[int]()
+    for leaf, field, value in _Footer(tail[-8 - length : -8]).chunk_values():
+        if field == _STATISTICS:
+            has_short = has_short or value < widths[leaf]
+        elif value > (_LAST_ENCODING if field == _ENCODINGS else _LAST_CODEC) or (
+            field == _CODEC and value == _LZO
+        ):
+            unknown.add(leaf)
+    return has_short, unknown
 
 
 def _logical_type(last_field: int, unit: str, is_instant: bool) -> bytes:  # noqa: FBT001
@@ -160,28 +164,20 @@ class _Footer:
                 for _ in self._chunks():
                     yield from ((at, False) for at in self._types_of_footer())
 
-    def bound_lengths(self) -> Iterator[tuple[int, int]]:
-        """Yield leaf and length of each bound in the statistics of a chunk."""
+    def chunk_values(self) -> Iterator[tuple[int, int, int]]:
+        """Yield leaf, field and value of each encoding and codec, and of bounds their lengths."""
         for _ in self._fields_but(_ROW_GROUPS):
             for _ in range(self._list()[0]):
                 for leaf in self._chunks():
-                    for _ in self._fields_but(_STATISTICS):
-                        for _ in self._fields_but(*_BOUNDS):
-                            length = self._varint()
-                            self.at += length
-                            yield leaf, length
-
-    def unknown_leaves(self) -> Iterator[int]:
-        """Yield the leaf of each chunk with a codec or an encoding that is not known."""
-        for _ in self._fields_but(_ROW_GROUPS):
-            for _ in range(self._list()[0]):
-                for leaf in self._chunks():
-                    for field, _ in self._fields_but(_ENCODINGS, _CODEC):
-                        count = self._list()[0] if field == _ENCODINGS else 1
-                        values = [_unzigzag(self._varint()) for _ in range(count)]
-                        last = _LAST_ENCODING if field == _ENCODINGS else _LAST_CODEC
-                        if max(values, default=0) > last or (field == _CODEC and _LZO in values):
-                            yield leaf
+                    for field, _ in self._fields_but(_ENCODINGS, _CODEC, _STATISTICS):
+                        if field == _STATISTICS:
+                            for _ in self._fields_but(*_BOUNDS):
+                                length = self._varint()
+                                self.at += length
+                                yield leaf, field, length
+                            continue
+                        for _ in range(self._list()[0] if field == _ENCODINGS else 1):
+                            yield leaf, field, _unzigzag(self._varint())
 
     def _chunks(self) -> Iterator[int]:
         """Yield the leaf of each chunk of a row group; the metadata of the chunk is next."""

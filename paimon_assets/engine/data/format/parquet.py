@@ -353,22 +353,22 @@ class ParquetReader(base.FormatReader):
 
     def column_bounds(self, name: str) -> Bounds:
         with base.named_errors(self._path, self.title):
-            if self._has_short_bounds:  # with which Arrow ends the process
+            if self._chunk_faults[0]:  # with which Arrow ends the process
                 raise pa.ArrowInvalid("its footer has bounds that are shorter than their type")
         return _join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def check_encodings(self, names: Sequence[str]) -> None:
         with base.named_errors(self._path, self.title):
-            unknown = parquet_footer.unknown_leaves(self._tail).intersection(self._leaves(names))
+            unknown = self._chunk_faults[1].intersection(self._leaves(names))
             for leaf in sorted(unknown):
                 raise pa.ArrowInvalid(
                     f"column '{self._roots[leaf]}' has a codec or an encoding that is not supported"
                 )
 
     @cached_property
-    def _has_short_bounds(self) -> bool:
+    def _chunk_faults(self) -> tuple[bool, set[int]]:
         leaves: Any = self._file.schema
-        return parquet_footer.has_short_bounds(
+        return parquet_footer.chunk_faults(
             self._tail, [_WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
         )
 
