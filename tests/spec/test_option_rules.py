@@ -36,6 +36,7 @@ def schema(options, primary_keys=("id",), **columns):
             {"deletion-vectors.enabled": "true", "changelog-producer": "full-compaction"},
             "changelog producer of none, input or lookup",
         ),
+        ({"num-levels": "1"}, "'num-levels' must be at least 2"),
         ({"data-evolution.enabled": "true"}, "needs 'row-tracking.enabled'"),
         ({"fields.w.ignore-retract": "true"}, "'fields.w.ignore-retract' names column 'w'"),
         ({"fields.v.ignore-retract": "yes"}, "expected true or false"),

@@ -207,6 +207,8 @@ def _check_together(options: opt.Options, changed: set[str]) -> None:
                 " set both",
                 most.key,
             )
+    if opt.NUM_LEVELS.key in changed and options.get(opt.NUM_LEVELS) == 1:
+        _refuse(f"'{opt.NUM_LEVELS.key}' must be at least 2", opt.NUM_LEVELS.key)
     producers = (
         opt.ChangelogProducer.NONE,
         opt.ChangelogProducer.INPUT,
