@@ -61,6 +61,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     is_ddl = truth_of(kernels.equal(top["isDdl"].texts(), "true"))
     kinds = np.where(is_ddl, -1, _kinds(types, _CANAL_ROWS)).astype(np.int8)
     data, old = top["data"], top["old"]
+    is_text = truth_of(kernels.equal(types, "QUERY")) & ~data.starts_with("[")  # of rows after it
     is_update = (kinds == RowKind.UPDATE_AFTER) & old.starts_with("[")
     owners, rows = data.where(kinds >= 0).elements()
     old_owners, olds = old.where(is_update).elements()
@@ -70,7 +71,7 @@ def canal_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
     no_row = np.zeros(len(data), dtype=np.bool_)
     no_row[owners[~rows.starts_with("{")]] = True
     for flags, reason in (
-        ((kinds < 0) & ~is_ddl, "its 'type' is unknown."),
+        ((kinds < 0) & ~is_ddl & ~is_text, "its 'type' is unknown."),
         ((kinds >= 0) & ~data.starts_with("["), "it has no 'data'."),
         (no_row, "a row of its 'data' is no object."),
         (wrong & ~no_row, "'data' and 'old' have different numbers of rows."),

@@ -157,7 +157,7 @@ def test_partial_images_lack_columns() -> None:
 
 def test_ddl_of_canal_is_event() -> None:
     (batch,) = changes([
-        canal("INSERT", [{"k": "1"}]),
+        canal("QUERY", None, sql="INSERT INTO t VALUES (1)"), canal("INSERT", [{"k": "1"}]),
         canal("ALTER", None, isDdl=True, sql="ALTER TABLE t ADD v INT"),
         canal("TRUNCATE", None, isDdl=True, sql="TRUNCATE t"),
         canal("ERASE", None, isDdl=True), canal("CINDEX", None, isDdl=True),
