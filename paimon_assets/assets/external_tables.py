@@ -137,7 +137,12 @@ def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
 def build_external_table_specs(
     tables: Sequence[ExternalTable], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
-    """Return the assets of tables that no asset here materializes; reads nothing."""
+    """Return the assets of tables that no asset here materializes; reads nothing.
+
+    >>> specs = build_external_table_specs(describe_tables(catalog, ["shop.*"]))
+    >>> specs[0].key
+    AssetKey(['shop', 'orders'])
+    """
     return [
         spec_of(
             table.identifier,
@@ -175,6 +180,8 @@ def build_observable_tables(
     specs: Sequence[dg.AssetSpec], open_catalog: OpenCatalog, *, name: str = "observe_tables"
 ) -> dg.AssetsDefinition:
     """Make external tables observable: "Observe" in the UI reads the newest state.
+
+    >>> observable = build_observable_tables(specs, lambda: catalog)
 
     An observation carries the data version, which a compaction does not change, so that automation
     conditions downstream follow foreign commits.

@@ -29,6 +29,9 @@ def build_partition_keys_sensor(
 ) -> dg.SensorDefinition:
     """Add a key to dynamic partitions for each value of a table's partition column.
 
+    >>> days = dg.DynamicPartitionsDefinition(name="days")
+    >>> sensor = build_partition_keys_sensor(orders, partitions_def=days, column="day")
+
     Keys that are there stay, also when their partition is gone. A null and an empty text become no
     key. The sensor is shipped stopped.
 

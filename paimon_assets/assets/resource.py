@@ -60,6 +60,8 @@ def branch_of_environment(environment: Mapping[str, str] = os.environ) -> str:
 class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
     """The Spark session of this process, started at first use.
 
+    >>> spark = PaimonSparkResource(master="local[2]", driver_memory="4g")
+
     Has the two properties of dagster-pyspark's `LazyPySparkResource`, so that functions written for
     it run unchanged, and becomes one (`as_dagster_pyspark`). Beyond it: environment variables
     resolve in every field, Java is found, a live session with other fixed settings is refused
@@ -212,7 +214,10 @@ def refuse_unknown_fields(
 
 
 class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg]  # because it provides itself
-    """A Paimon warehouse or REST catalog, and the executor that reads and writes its rows."""
+    """A Paimon warehouse or REST catalog, and the executor that reads and writes its rows.
+
+    >>> paimon = PaimonCatalogResource(warehouse="s3://lake/warehouse", executor="embedded")
+    """
 
     warehouse: str = Field(
         default="",

@@ -52,6 +52,8 @@ def build_row_count_check(
 ) -> dg.AssetChecksDefinition:
     """Check that a reader gets exactly so many rows, or not fewer or more than bounds say.
 
+    >>> check = build_row_count_check(orders, minimum=1)
+
     Args:
         asset: A table asset.
         expected: The number, or a function that computes it when the check runs, by means that do
@@ -116,6 +118,8 @@ def build_row_count_anomaly_check(
     asset: dg.AssetsDefinition, *, runs: int = 10, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
     """Check that a run changed the number of rows as the runs before it did.
+
+    >>> check = build_row_count_anomaly_check(orders, runs=20)
 
     A change is an anomaly where it is further from the median change of the last runs than three
     times their spread. The spread is the median distance from that median, scaled to a standard
@@ -245,6 +249,8 @@ def build_unique_key_check(
 ) -> dg.AssetChecksDefinition:
     """Check that no two rows have the same key.
 
+    >>> check = build_unique_key_check(orders, ["id"])
+
     Args:
         asset: A table asset.
         columns: The key; the primary key by default. Nulls count as equal.
@@ -313,6 +319,8 @@ def build_sequence_check(
     asset: dg.AssetsDefinition, *, options: CheckOptions = _ERROR
 ) -> dg.AssetChecksDefinition:
     """Check that the sequence field decides which row of a key is the last.
+
+    >>> check = build_sequence_check(orders)
 
     It fails on nulls, on rows of the asset's last write whose padding wrapped, and on rows of one
     key with equal sequence values, unless `sequence.auto-padding` orders those; then it counts

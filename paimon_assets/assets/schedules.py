@@ -28,6 +28,9 @@ def build_ingestion_schedule(
 ) -> dg.ScheduleDefinition:
     """Ingest new files on a schedule. It is shipped stopped.
 
+    >>> build_ingestion_schedule(orders, "0 3 * * *").name
+    'shop__orders_schedule'
+
     Args:
         asset: From `build_file_ingestion_asset`.
         cron_schedule: When, such as `0 3 * * *`.

@@ -108,6 +108,8 @@ def build_new_snapshots_sensor(
 ) -> dg.SensorDefinition:
     """Report new data of external tables, and run a target for it. It is shipped stopped.
 
+    >>> sensor = build_new_snapshots_sensor(specs)
+
     A tick reports each change once, also when it is the first to see a table, and requests one run
     of the target for all of them. A table that cannot be read is named in the tick's log; the rest
     are still checked.

@@ -55,6 +55,8 @@ def build_freshness_check(
 ) -> dg.AssetChecksDefinition:
     """Check that data was committed not longer ago than this.
 
+    >>> check = build_freshness_check(orders, dt.timedelta(hours=6))
+
     It looks at the table, not at Dagster's events: foreign commits make it fresh, too, and a
     run that had nothing to write does not. A partition is as old as the snapshot that last changed
     it; where that has expired, as its newest file, and perhaps older.
@@ -130,6 +132,8 @@ def build_small_files_check(
 ) -> dg.AssetChecksDefinition:
     """Check that the files of a table do not ask for a compaction.
 
+    >>> check = build_small_files_check(orders)
+
     It fails where `build_file_debt_sensor` requests one, and a compaction has something to do; by
     partition, where the partition's own files ask for one.
 
@@ -179,6 +183,9 @@ def build_quarantine_check(
 ) -> dg.AssetChecksDefinition:
     """Check that no file of a landing folder was left out because it cannot be read.
 
+    >>> source = FileSource(folder="/landing/orders", on_bad_file="quarantine")
+    >>> check = build_quarantine_check(orders, source)
+
     It shows each with the reason. A file leaves quarantine when it is mended, or removed. By
     partition it leaves out files in folders of other partitions, such as `day=2024-01-31/`: a file
     whose path does not say may hold rows of any.
@@ -217,6 +224,8 @@ def build_schema_check(
     asset: dg.AssetsDefinition, declared: Schema, *, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
     """Check that the table is as declared.
+
+    >>> check = build_schema_check(orders, Schema.of({"id": "BIGINT"}, primary_keys=["id"]))
 
     A table has one schema. By partition it looks at the schemas that the partition's files were
     written with: columns declared since then read as null there, until they are written again.
@@ -302,6 +311,8 @@ def build_overflow_check(
 ) -> dg.AssetChecksDefinition:
     """Check that pending changes would lose no stored value.
 
+    >>> check = build_overflow_check(orders, Schema.of({"id": "INT"}))
+
     By partition, no value of the files that may hold the partition's rows.
 
     Args:
@@ -341,6 +352,8 @@ def build_source_overflow_check(
     asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _ERROR
 ) -> dg.AssetChecksDefinition:
     """Check, before they are written, that the values of files that wait fit the table.
+
+    >>> check = build_source_overflow_check(orders, FileSource(folder="/landing/orders"))
 
     By partition it leaves out files in folders of other partitions, as `build_quarantine_check`.
 

@@ -308,6 +308,10 @@ def build_rows_behind_check(
 ) -> dg.AssetChecksDefinition:
     """Check that no more rows than this are behind, and show of which partitions they are.
 
+    >>> @column_asset("shop.orders", {"twice": "BIGINT"}, reads=["id"])
+    ... def twice(rows: Any) -> Any: ...
+    >>> check = build_rows_behind_check(twice)
+
     It looks at the table, not at Dagster's events: changes by other engines count.
 
     Args:

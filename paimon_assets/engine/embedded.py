@@ -48,6 +48,8 @@ _BATCHES_AHEAD = 3
 class EmbeddedExecutor:
     """Executor of this process.
 
+    >>> table.new_read_builder().new_read(EmbeddedExecutor(threads=2))  # doctest: +SKIP
+
     Args:
         threads: How many this executor has for itself, and tasks it runs at a time; by default it
             shares as many as there are cores with all other executors of this process.

@@ -18,6 +18,8 @@ def build_diff_check(
 ) -> dg.AssetChecksDefinition:
     """Check that the newest state differs from an older one in at most a share of its rows.
 
+    >>> check = build_diff_check(orders, 0.1, before="main@latest")
+
     Args:
         asset: A table asset.
         most_share: Rows added, removed and changed, in relation to all; 0.1 is 10 %.

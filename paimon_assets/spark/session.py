@@ -73,7 +73,11 @@ _SQL_DEFAULTS: Mapping[str, str] = {
 
 
 class SparkSettings(Value):
-    """The settings of a Spark session."""
+    """The settings of a Spark session.
+
+    >>> SparkSettings(master="local[2]", driver_memory="4g").is_local
+    True
+    """
 
     master: str = "local[*]"
     """A Spark master (`local[2]`, `spark://…`, `yarn`), or `sc://…` for Spark Connect."""

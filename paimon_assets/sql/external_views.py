@@ -46,6 +46,8 @@ def build_external_view_specs(
 ) -> list[dg.AssetSpec]:
     """Return a virtual asset for each view; upstream are the tables and views of its query.
 
+    >>> specs = build_external_view_specs(describe_views(catalog, ["shop.*"]))
+
     An input of such an asset runs the query on Spark; elsewhere it is refused by name.
     """
     with warnings.catch_warnings():

@@ -27,6 +27,9 @@ def build_operation_job(
 ) -> dg.JobDefinition:
     """Return the job of an operation that `CALL sys` knows, such as `promote`, `diff` or `erase`.
 
+    >>> build_operation_job("erase").name
+    'erase_job'
+
     Its step fails if the operation does, and if it reports a failure, as a refused promotion does.
 
     Args:

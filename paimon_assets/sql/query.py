@@ -35,7 +35,11 @@ _REASON = 400
 
 
 class SqlQuery(FrameResults, Value):
-    """A query; each read runs it again."""
+    """A query; each read runs it again.
+
+    >>> catalog.sql("SELECT count(*) AS n FROM shop.orders").to_arrow().to_pylist()
+    [{'n': 2}]
+    """
 
     text: str
     open_table: OpenTable

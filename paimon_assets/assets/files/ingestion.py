@@ -61,6 +61,9 @@ def build_file_ingestion_asset(
 ) -> dg.AssetsDefinition:
     """Make a table the asset of the files that land in a folder, or of another source of rows.
 
+    >>> source = FileSource(folder="/landing/orders", format="csv")
+    >>> orders = build_file_ingestion_asset("shop.orders", {"id": "BIGINT"}, source=source)
+
     Each run ingests the files it does not hold yet, in path order, and commits them with their
     ledger as one snapshot; `IngestConfig` bounds it. Without a new file nothing is committed.
 
@@ -260,6 +263,8 @@ def build_new_files_sensor(
     minimum_interval_seconds: int = 30,
 ) -> dg.SensorDefinition:
     """Request a run of an ingestion asset for the files its table does not hold yet.
+
+    >>> sensor = build_new_files_sensor(orders, source=FileSource(folder="/landing/orders"))
 
     Files are requested once, and once more after a rollback. The sensor is shipped stopped.
 

@@ -103,6 +103,9 @@ def build_segment_asset(
 ) -> dg.AssetsDefinition:
     """Make a folder a segment of a table: each run ingests the files that are new to the table.
 
+    >>> source = SegmentSource(path="/logs")
+    >>> logs = build_segment_asset("shop.logs", {"line": "STRING"}, source=source)
+
     No byte is copied. Several assets may feed one table from folders of different formats: give
     all but one a `key` of their own. Without anything new, nothing is committed.
 
@@ -275,6 +278,8 @@ def build_new_segments_sensor(
     minimum_interval_seconds: int = 60,
 ) -> dg.SensorDefinition:
     """Request a run of a segment asset when its folder has partition folders or files it lacks.
+
+    >>> sensor = build_new_segments_sensor(orders, source=SegmentSource(path="/logs"))
 
     A tick lists the folder in full and reads the table's registry. The run key is made of the table
     and exactly the new files, so they are requested once; and once more when the table lacks them

@@ -84,7 +84,10 @@ ExtraColumns = Literal["error", "add", "ignore"]
 
 
 class FileSource(Value, dict=True):
-    """The landing folder of an ingestion, and its format."""
+    """The landing folder of an ingestion, and its format.
+
+    >>> source = FileSource(folder="s3://lake/landing/orders", format="csv")
+    """
 
     folder: str | dg.EnvVar
     """A path or a URL; an `EnvVar` is read when the asset runs."""

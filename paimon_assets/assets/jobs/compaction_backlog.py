@@ -83,6 +83,8 @@ def build_file_debt_sensor(
 ) -> dg.SensorDefinition:
     """Request a run of the compaction job for each table whose files ask for it.
 
+    >>> sensor = build_file_debt_sensor(compaction_job, tables=["shop.*"])
+
     A table that such a run is compacting is left alone until it ends; if it fails, it is asked for
     again after `minimum_interval_seconds`, then after twice as long, and so on. A minor compaction
     does the work that is due by the table's options; where they ask for nothing, a full one runs.

@@ -51,6 +51,9 @@ from paimon_assets.engine.table.table import Table
 class PaimonIOManager(dg.ConfigurableIOManager):
     """Stores the values of assets and ops in Paimon tables, and loads them downstream.
 
+    >>> lake = resource.PaimonCatalogResource(warehouse="/warehouse")
+    >>> io_manager = PaimonIOManager(paimon=lake)
+
     The table of an asset is `dagster/table_name` of its metadata, else the last two parts of its
     key; of an asset with a key of one part, or of an op's output, it is in `database`.
     """

@@ -17,7 +17,10 @@ from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 
 
 class ChangeLog(LogRows):
-    """The way the records of a log become rows of a table; `salt` may be a `dg.EnvVar`."""
+    """The way the records of a log become rows of a table; `salt` may be a `dg.EnvVar`.
+
+    >>> log = ChangeLog(on_truncate="empty", dead_letters="shop.rejected")
+    """
 
     on_truncate: str = "refuse"
     """Whether an emptied source fails the run, `refuse`, or empties the table, too, in one snapshot

@@ -65,6 +65,10 @@ def build_change_log_asset(
 ) -> dg.AssetsDefinition:
     """Make a table the asset of a change log, in files that land in a folder, or in topics.
 
+    >>> schema = Schema.of({"id": "BIGINT"}, primary_keys=["id"])
+    >>> source = FileSource(folder="/landing/orders", format="debezium-json")
+    >>> orders = build_change_log_asset("shop.orders", schema, source=source)
+
     Each run applies the files that the table does not hold yet, in the order of the log, as one
     snapshot; `ChangeLogConfig` bounds it. The table gets the columns `_op` and `_position`.
 

@@ -38,6 +38,9 @@ def build_lag_sensor(
 ) -> dg.SensorDefinition:
     """Request a run of an asset when its table lags so many records behind its topics.
 
+    >>> source = KafkaSource(bootstrap="host:9092", topic="orders")
+    >>> sensor = build_lag_sensor(orders, source=source, records=1000)
+
     While a run that it requested is under way no other is requested; after one that failed, only
     after a pause. The sensor is shipped stopped.
 

@@ -37,7 +37,10 @@ class Order(StrEnum):
 
 
 class KafkaSource(Value, hidden=("options",)):
-    """Topics of Kafka whose records become rows, or changes of rows. There is no consumer group."""
+    """Topics of Kafka whose records become rows, or changes of rows. There is no consumer group.
+
+    >>> source = KafkaSource(bootstrap="host:9092", topic="orders", format="debezium-json")
+    """
 
     bootstrap: str | dg.EnvVar
     """Brokers, as `host:9092,other:9092`."""

@@ -50,7 +50,10 @@ _LOOKED_AT = 100
 
 
 class DatabaseLog(Value):
-    """The tables of a log, and their names."""
+    """The tables of a log, and their names.
+
+    >>> log = DatabaseLog(database="shop", including=["shop.public.*"])
+    """
 
     database: str
     """The database of the tables."""
@@ -121,6 +124,9 @@ def build_change_log_assets(
     **options: Unpack[AssetOptions],
 ) -> list[dg.AssetsDefinition]:
     """Make assets of the tables of a database whose log lands in a folder, or in topics.
+
+    >>> source = KafkaSource(bootstrap="host:9092", pattern="shop.*", format="debezium-json")
+    >>> assets = build_change_log_assets(DatabaseLog(database="shop"), source=source)
 
     Declared tables have an asset each. The asset `other_tables` follows the rest: it makes a table
     when the log first names it, and reports a materialization under the table's own key. Declare

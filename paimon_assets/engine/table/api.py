@@ -90,6 +90,9 @@ def with_properties(catalog: Catalog) -> DatabaseCatalog:
 class TableCatalog:
     """Databases and tables by name.
 
+    >>> catalog.list_tables("shop")
+    ['orders']
+
     Names are `database.table` texts or `Identifier`s. Missing things raise `NotFoundError`, taken
     names `AlreadyExistsError`. The database `sys` holds the catalog's system tables and takes no
     other: `InvalidInputError`. If the storage fails, every method raises `StorageError`.

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 class Table:
     """One table, opened with its newest schema.
 
+    >>> _ = table.upsert(pa.table({"id": [2], "n": [7]}))
+    >>> table.to_arrow(where="id > 1").to_pylist()
+    [{'id': 2, 'n': 7}]
+
     `to_arrow`, `scan`, `append`, `upsert`, `overwrite`, `delete`, `compact` and `count` do the
     usual in one call; the builders (`new_read_builder`, …) have all choices.
 

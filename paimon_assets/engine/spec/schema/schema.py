@@ -35,7 +35,11 @@ class BucketMode(StrEnum):
 
 
 class Schema(Value, rename="camel"):
-    """A declared schema: columns, keys and options of a table to be created."""
+    """A declared schema: columns, keys and options of a table to be created.
+
+    >>> Schema.of({"id": "BIGINT", "day": "DATE"}, primary_keys=["id"]).primary_keys
+    ('id',)
+    """
 
     fields: tuple[types.DataField, ...]
     partition_keys: tuple[str, ...] = ()

@@ -173,7 +173,10 @@ class WriteOutcome(Value):
 
 
 class WriteBuilder(CommitBuilder):
-    """A write being described; every `with_` returns a new builder."""
+    """A write being described; every `with_` returns a new builder.
+
+    >>> _ = table.new_write_builder().with_overwrite().write(pa.table({"id": [1], "n": [5]}))
+    """
 
     commit_empty: bool = False
     last_check: Callable[[], None] | None = None
