@@ -98,7 +98,7 @@ class ScanDataset(ds.UnionDataset):
         return self.scanner(self._schema.names[:1], filter, **options).count_rows()
 
     def __reduce__(self) -> NoReturn:
-        _refuse("be sent elsewhere")
+        _refuse("leave its process")
 
     @property
     def partition_expression(self) -> NoReturn:
