@@ -48,7 +48,7 @@ _BATCHES_AHEAD = 3
 class EmbeddedExecutor:
     """Executor of this process.
 
-    >>> table.new_read_builder().new_read(EmbeddedExecutor(threads=2))  # doctest: +SKIP
+    >>> rows = table.scan().to_arrow(EmbeddedExecutor(threads=2))
 
     Args:
         threads: How many this executor has for itself, and tasks it runs at a time; by default it

@@ -81,7 +81,7 @@ _LOCAL_READ_BYTES = 32 * 1024 * 1024
 class SparkExecutor:
     """Runs data-plane work as Spark jobs of one session, local, on a cluster or through Connect.
 
-    >>> table.to_arrow(executor=SparkExecutor(spark))  # doctest: +SKIP
+    >>> rows = table.scan().to_arrow(SparkExecutor(spark))  # doctest: +SKIP
     """
 
     def __init__(self, session: SparkSession) -> None:
