@@ -13,17 +13,17 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (83_800, 378),
-    "paimon_assets/cdc": (9_700, 46),
-    "paimon_assets/columns": (520, 4),
-    "paimon_assets/components": (1_400, 8),
-    "paimon_assets/erasure": (1_450, 8),
-    "paimon_assets/iceberg": (2_950, 19),
-    "paimon_assets/review": (1_250, 8),
-    "paimon_assets/server": (3_750, 18),
-    "paimon_assets/sql": (4_700, 23),
-    "paimon_assets/testing": (120, 1),
-    "tests and tools": (110_800, 606),
+    "core": (82_799, 368),
+    "paimon_assets/cdc": (9_467, 44),
+    "paimon_assets/columns": (506, 3),
+    "paimon_assets/components": (1_329, 7),
+    "paimon_assets/erasure": (1_399, 8),
+    "paimon_assets/iceberg": (2_818, 19),
+    "paimon_assets/review": (1_202, 8),
+    "paimon_assets/server": (3_351, 16),
+    "paimon_assets/sql": (4_608, 22),
+    "paimon_assets/testing": (106, 1),
+    "tests and tools": (109_736, 600),
 }
 """Lines and modules at most; they only shrink. The core goes towards 80,000 lines."""
 

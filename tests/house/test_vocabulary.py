@@ -23,7 +23,7 @@ BUDGETS = {
     "tests/iceberg": (0, 0, 1, 0, 2),
     "tests/jobs": (2, 0, 0, 2, 0),
     "tests/lsm": (1, 0, 0, 0, 0),
-    "tests/simulation": (2, 0, 0, 1, 3),
+    "tests/simulation": (2, 0, 0, 1, 2),
     "tests/testkit": (0, 0, 0, 0, 6),
     "tools/bench": (0, 1, 0, 0, 0),
     "tools/fuzz": (0, 6, 4, 1, 3),
