@@ -13,7 +13,7 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (82_799, 368),
+    "core": (82_801, 368),
     "paimon_assets/cdc": (9_467, 44),
     "paimon_assets/columns": (506, 3),
     "paimon_assets/components": (1_329, 7),

@@ -229,10 +229,10 @@ def reason_of(error: BaseException, format_name: str) -> str:
     text = " ".join(str(error).split())
     if "Column() changed from object" in text:
         return f"a record is an object, not a {text.partition(' to ')[2]}"
-    for pattern, way_out in _WAYS_OUT.items():
-        if re.search(pattern, text):
-            return f"{text.rstrip('.')}. {way_out}."
     is_text = format_name.lower().startswith(("csv", "json", "text"))
+    for pattern, way_out in _WAYS_OUT.items():
+        if not is_text and re.search(pattern, text):
+            return f"{text.rstrip('.')}. {way_out}."
     if is_text and re.search("UTF-?8|codec can't", text):
         return (
             f"{text.rstrip('.')}. Set the option 'encoding' to that of the file, such as latin-1."

@@ -368,9 +368,11 @@ class ParquetReader(base.FormatReader):
     @cached_property
     def _chunk_faults(self) -> tuple[bool, set[int]]:
         leaves: Any = self._file.schema
-        return parquet_footer.chunk_faults(
-            self._tail, [_WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
-        )
+        widths = [_WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
+        try:
+            return parquet_footer.chunk_faults(self._tail, widths)
+        except IndexError as error:
+            raise pa.ArrowInvalid("its footer ends too early") from error
 
     def _bounds(self, names: AbstractSet[str]) -> Iterator[defaultdict[str, Bounds]]:
         """Yield name → bounds in each row group; those of nested columns are unknown."""
