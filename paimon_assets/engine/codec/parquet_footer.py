@@ -106,9 +106,9 @@ def has_order(tail: bytes, created_by: str | None, *, of_decimals: bool) -> bool
 
 
 def chunk_faults(tail: bytes, widths: Sequence[int]) -> tuple[bool, set[int]]:
-    """Return whether a bound is shorter than a value of its leaf, and the leaves of other years.
+    """Return whether a bound is shorter than its type, and the leaves that cannot be decoded.
 
-    The latter have a codec or an encoding that pyarrow does not decode.
+    The latter have a codec or an encoding that pyarrow does not know.
     """
     length = int.from_bytes(tail[-8:-4], "little")
     has_short, unknown = False, set[int]()
