@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.testkit.syntax import syntax_of
+
 TESTS = Path(__file__).parents[1]
 PROMISES = (TESTS / "assets" / "acceptance.md").read_text()
 FEATURES = (TESTS.parent / "docs" / "dagster-features.md").read_text()
@@ -38,4 +40,4 @@ def test_features_have_answer_and_test() -> None:
 @pytest.mark.parametrize("path", sorted({path for path, _ in NAMED}))
 def test_named_tests_exist(path: str) -> None:
     names = {name for of, name in NAMED if of == path}
-    assert names <= defined_in(ast.parse((TESTS / path).read_text()).body)
+    assert names <= defined_in(syntax_of(TESTS / path).body)

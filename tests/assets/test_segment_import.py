@@ -78,14 +78,15 @@ def test_metadata_and_checks_count_rows_of_text_segments(folder, paimon):
     names = ("dagster/row_count", "paimon/stored_rows", "paimon/added_rows")
     assert [found[name] for name in names] == [10, 10, 10]
     assert (found["paimon/total_files"], found["paimon/added_files"]) == (1, 1)
-    run_of_check = CheckRun(
-        paimon=paimon,
-        table=paimon.catalog().get_table("shop.texts"),
-        options=CheckOptions(),
-        asset=asset,
-        instance=dg.DagsterInstance.ephemeral(),
-    )
-    assert run_of_check.table.state.physical_rows() == 10
+    with dg.DagsterInstance.ephemeral() as instance:
+        run_of_check = CheckRun(
+            paimon=paimon,
+            table=paimon.catalog().get_table("shop.texts"),
+            options=CheckOptions(),
+            asset=asset,
+            instance=instance,
+        )
+        assert run_of_check.table.state.physical_rows() == 10
 
 
 def test_refresh_reads_changed_files(folder, paimon):

@@ -132,9 +132,10 @@ def test_jobs_report_keys_of_their_translator(catalogs: Catalogs) -> None:
             },
         }
         for name, form in forms.items():
-            run = defs.resolve_job_def(name).execute_in_process(
-                run_config=dg.RunConfig(ops=form), instance=dg.DagsterInstance.ephemeral()
-            )
+            with dg.DagsterInstance.ephemeral() as instance:
+                run = defs.resolve_job_def(name).execute_in_process(
+                    run_config=dg.RunConfig(ops=form), instance=instance
+                )
             observed = {event.asset_key for event in run.get_asset_observation_events()}
             assert observed == {dg.AssetKey([key, "db", "t"])}, name
         config = SegmentImportConfig(table="db.t", path="/nowhere", dry_run=True)

@@ -19,6 +19,7 @@ import pytest
 from paimon_assets import Schema
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.engine.table.api import open_catalog
+from tests.testkit.syntax import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -193,7 +194,7 @@ def test_every_package_has_docstring_with_its_modules():
     assert len(packages) > 50
     missing = []
     for path in packages:
-        docstring = ast.get_docstring(ast.parse(path.read_text()))
+        docstring = ast.get_docstring(syntax_of(path))
         assert docstring, f"{path} has no docstring"
         for name in _modules_of_the_index(docstring):
             places = [

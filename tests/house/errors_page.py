@@ -9,6 +9,7 @@ from pathlib import Path
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.errors import PaimonError
+from tests.testkit.syntax import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "errors.md"
@@ -67,7 +68,7 @@ def page() -> str:
 def errors_made() -> Iterator[tuple[str, str, list[ast.expr]]]:
     """Yield (kind, class, arguments) of the calls in the package that make an error of a kind."""
     for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_of(path)):
             _put_messages_in(node)
             if isinstance(node, ast.Call) and (error := _error_of(node)):
                 yield error

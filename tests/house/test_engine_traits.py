@@ -11,6 +11,7 @@ from typing import Any
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.spec.merge.engine_traits import ENGINE_TRAITS, EngineTraits
 from paimon_assets.engine.spec.options.all_options import MergeEngine
+from tests.testkit.syntax import syntax_of
 
 PACKAGE = Path(__file__).resolve().parents[2] / "paimon_assets"
 
@@ -21,7 +22,7 @@ _MAY_NAME_ONE = re.compile(rf"MergeEngine|MERGE_ENGINE|\.engine\b(?!\.)|{'|'.joi
 @functools.cache
 def _trees() -> dict[str, ast.Module]:
     return {
-        str(path.relative_to(PACKAGE)): ast.parse(text)
+        str(path.relative_to(PACKAGE)): syntax_of(text)
         for path in sorted(PACKAGE.rglob("*.py"))
         if _MAY_NAME_ONE.search(text := path.read_text(encoding="utf-8"))
     }

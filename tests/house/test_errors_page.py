@@ -4,6 +4,7 @@ import ast
 import re
 
 from tests.house.errors_page import CLASSES, COMMAND, PAGE, ROOT, errors_made, page, text_of
+from tests.testkit.syntax import syntax_of
 
 _VERBS = (
     "add alter annotate cast change choose compact compute correct create declare delete do drop"
@@ -35,7 +36,7 @@ def test_way_out_of_each_kind_is_taken() -> None:
     for path in (ROOT / "tests").rglob("test_*.py"):
         is_table = path.match("test_*ways_out.py")
         if is_table or "mark.way_out(" in path.read_text(encoding="utf-8"):
-            texts |= _texts(ast.parse(path.read_text(encoding="utf-8")), is_table=is_table)
+            texts |= _texts(syntax_of(path), is_table=is_table)
     untaken = set()
     for kind, _, arguments in errors_made():
         message = text_of(arguments[0]) if arguments else ""

@@ -16,6 +16,7 @@ import pytest
 
 from paimon_assets.cli.main import COMMANDS, main
 from tests.house.cli_page import COMMAND, PAGE, page
+from tests.testkit.syntax import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("dagster", "pyspark", "pandas", "polars")
@@ -80,7 +81,7 @@ DOORS = ["paimon_assets", "paimon_assets.assets", "paimon_assets.cdc", "paimon_a
 def test_public_names_equal_those_of_type_checkers(door: str) -> None:
     package = import_module(door)
     assert dir(package) == package.__all__
-    tree = ast.parse(Path(str(package.__file__)).read_text(encoding="utf-8"))
+    tree = syntax_of(Path(str(package.__file__)))
     imports = {
         alias.asname: getattr(import_module(str(statement.module)), alias.name)
         for block in tree.body

@@ -5,12 +5,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.testkit.syntax import syntax_of
+
 TESTS = Path(__file__).resolve().parents[1]
 LONGEST = 70
 
 
 def _names(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(syntax_of(source)):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.name
 

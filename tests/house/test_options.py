@@ -9,6 +9,7 @@ import pytest
 
 from paimon_assets.engine.spec.options.all_options import ALL_OPTIONS, Option, Use
 from tests.house.options_page import COMMAND, PAGE, option_modules, options_of, page
+from tests.testkit.syntax import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 ENGINE = ROOT / "paimon_assets" / "engine"
@@ -60,7 +61,7 @@ def test_options_are_obeyed_by_engines_on_page(use: Use, folders: tuple[str, ...
 
 def _literals(path: Path) -> Iterator[ast.Constant]:
     """Yield the texts of a module, without the `kind` of errors: that is a name of its own."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = syntax_of(path)
     kinds = {
         keyword.value
         for node in ast.walk(tree)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.testkit.syntax import syntax_of
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("paimon_assets", "resources", "jobs", "tests", "tools")
 FAMILIES = {
@@ -54,7 +56,7 @@ def words_of(text: str, *, has_messages: bool) -> Iterator[tuple[int, str]]:
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
     docstrings = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax_of(text)):
         match node:
             case ast.Expr(value=ast.Constant(value=str() as words) as value):
                 docstrings.add(value)
@@ -74,7 +76,7 @@ def words_of(text: str, *, has_messages: bool) -> Iterator[tuple[int, str]]:
 
 def participles_of(text: str) -> Iterator[tuple[int, str]]:
     """Yield the functions of a source that are named by a participle, with lines."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(syntax_of(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
             _REGULAR.fullmatch(node.name) or _IRREGULAR.fullmatch(node.name)
         ):

@@ -52,11 +52,13 @@ def test_new_data_of_table_reaches_readers_of_its_view(specs):
     def late(): ...
 
     definitions = dg.Definitions([table, other, late, *specs])
-    instance = dg.DagsterInstance.ephemeral()
-    dg.materialize([table, other, late, *specs], selection=[table, other, late], instance=instance)
-    before = dg.evaluate_automation_conditions(definitions, instance)
-    dg.materialize([table, *specs], selection=[table], instance=instance)
-    after = dg.evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
+    with dg.DagsterInstance.ephemeral() as instance:
+        dg.materialize(
+            [table, other, late, *specs], selection=[table, other, late], instance=instance
+        )
+        before = dg.evaluate_automation_conditions(definitions, instance)
+        dg.materialize([table, *specs], selection=[table], instance=instance)
+        after = dg.evaluate_automation_conditions(definitions, instance, cursor=before.cursor)
     assert (before.total_requested, after.total_requested) == (0, 1)
 
 

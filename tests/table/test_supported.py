@@ -9,6 +9,7 @@ import pytest
 
 from paimon_assets.engine.errors import PaimonError
 from tests.testkit.refusals import REFUSALS, Place, Provocation
+from tests.testkit.syntax import syntax_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs" / "supported.md"
@@ -51,7 +52,7 @@ def test_provoked_refusals_are_documented():
 def _kinds_in_code() -> Iterator[tuple[str, str]]:
     """Yield (a pattern of the kind, where) of every `UnsupportedFeatureError` of the code."""
     for path in sorted((ROOT / "paimon_assets").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(syntax_of(path)):
             if not isinstance(node, ast.Call):
                 continue
             name = ast.unparse(node.func).removeprefix("errors.")
