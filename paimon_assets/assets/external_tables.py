@@ -65,6 +65,9 @@ def describe_tables(
 ) -> list[ExternalTable]:
     """Return the tables of a catalog whose names match, sorted.
 
+    >>> [str(each.identifier) for each in describe_tables(catalog, ["shop.*"])]
+    ['shop.orders']
+
     Args:
         catalog: Is asked for its databases, tables and their newest schemas.
         include: Patterns of `database.table`, such as `ods.*`; one must match.

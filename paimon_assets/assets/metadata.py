@@ -340,6 +340,9 @@ def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
 def data_version_of(table: Table, snapshot: Snapshot) -> dg.DataVersion:
     """Return the name of the commit that last changed a row, at or before `snapshot`.
 
+    >>> data_version_of(table, table.latest_snapshot()).value.startswith("1-")
+    True
+
     A compaction rewrites files, statistics describe rows, and neither changes any; so downstream
     assets stay fresh.
 

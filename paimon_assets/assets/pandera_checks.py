@@ -86,6 +86,10 @@ def build_pandera_checks(
 ) -> dg.AssetChecksDefinition | list[BatchCheck]:
     """Make a pandera schema the check of a table.
 
+    >>> import pandera.pyarrow as pa
+    >>> schema = pa.DataFrameSchema({"n": pa.Column(None, pa.Check.ge(0))}, name="amounts")
+    >>> check = build_pandera_checks(orders, schema)
+
     The schema is one of `pandera.pyarrow`. Columns it does not name are not read, so a check of the
     whole frame sees the named columns only; with `strict=True` it sees all. A column whose type
     pandera does not know (decimals, binary, times, nested types) is named without a type:

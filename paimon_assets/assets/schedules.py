@@ -116,6 +116,9 @@ def _schedule(
 def on_new_data() -> dg.AutomationCondition[Any]:
     """Ask for an asset when a table upstream has new data and its blocking checks passed.
 
+    >>> @dg.asset(deps=[orders], automation_condition=on_new_data())
+    ... def totals(): ...
+
     As `AutomationCondition.eager()`, which however asks after every run upstream: here a run that
     found nothing to write, a compaction or a dry run asks for nothing, because none of them changes
     the data version of the table. Upstream of a view are the tables of its query.

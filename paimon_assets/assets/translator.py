@@ -65,6 +65,9 @@ DEFAULT_TRANSLATOR = PaimonTranslator()
 def asset_key_of(table: str | Identifier) -> dg.AssetKey:
     """Return the default key of a table's asset: its database, then its name.
 
+    >>> asset_key_of("shop.orders").path, pool_of("shop.orders")
+    (['shop', 'orders'], 'paimon/shop.orders')
+
     Raises:
         InvalidInputError: The name is not `database.table`.
     """
@@ -138,6 +141,8 @@ def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
 
 def refuse_shared_tables(assets: Iterable[object]) -> None:
     """Check, from definitions alone, that no two of these assets write one table.
+
+    >>> refuse_shared_tables([orders])
 
     Assets that add segments to a table do not count: each adds its own folder. Nor do those that
     write some of its columns.

@@ -120,6 +120,11 @@ def column_asset(
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
     """Make columns of a data-evolution table the asset of a function that computes them.
 
+    >>> @column_asset("shop.orders", {"twice": "BIGINT"}, reads=["id"])
+    ... def twice(rows: pa.Table) -> pa.Table:
+    ...     return pa.table({"twice": pc.multiply(rows["id"], 2)})
+    >>> config = dg.RunConfig(ops={"shop__orders__twice": ColumnConfig(all_rows=True)})
+
     The function's first parameter, after `context` if it takes that, gets rows with the columns
     `reads`, as the frame it is annotated with: a `pyarrow.Table` by default, a pandas or polars
     DataFrame. It returns the columns, in any frame, a row for each in their order. It is called

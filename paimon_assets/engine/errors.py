@@ -56,7 +56,14 @@ def without_secrets(text: str) -> str:
 
 
 class PaimonError(Exception):
-    """Root of all errors this package raises on purpose; secrets in URLs are not shown."""
+    """Root of all errors this package raises on purpose; secrets in URLs are not shown.
+
+    >>> try:
+    ...     catalog.get_table("shop.nothing")
+    ... except PaimonError as error:
+    ...     type(error).__name__, error.kind, error.details["table"]
+    ('NotFoundError', 'table-not-found', 'shop.nothing')
+    """
 
     default_kind = "error"
 

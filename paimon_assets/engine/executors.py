@@ -126,6 +126,10 @@ def new_executor(
 ) -> WholeExecutor:
     """Return the executor that reads and writes rows.
 
+    >>> executor = new_executor("embedded", session=lambda: None)
+    >>> table.new_read_builder().to_arrow(executor).num_rows
+    2
+
     Args:
         kind: One of `EXECUTOR_KINDS`.
         session: Returns the SparkSession; called if Spark is asked for, with `auto` when needed.

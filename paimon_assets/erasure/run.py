@@ -159,6 +159,10 @@ def erase(
 ) -> EraseReport:
     """Erase rows from all snapshots, tags, changelogs and branches, and from all their files.
 
+    >>> report = erase(table, "id = 2", history=History.KEEP, dry_run=True)
+    >>> report.rows, report.places[0].kind
+    (1, 'snapshot')
+
     With a primary key, all records go of each key of which one matches. Without, rows that
     match go, deleted ones too. Statistics of `analyze` are dropped. Killed, run it again.
 

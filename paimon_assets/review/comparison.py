@@ -164,6 +164,14 @@ def diff(
 ) -> TableDiff:
     """Compare two states: rows added, removed and changed, by column and partition; schemas.
 
+    >>> import pyarrow as pa
+    >>> _ = table.upsert(pa.table({"id": [2, 3], "n": [7, 8]}))
+    >>> difference = diff(table, 1, "latest")
+    >>> difference.summary()
+    'shop.orders, 1 to latest: 1 added, 0 removed, 1 changed; columns: n (1).'
+    >>> difference.rows.examples[0].change
+    'changed'
+
     Args:
         table: The table, or one of its branches.
         before: A snapshot's id, a tag or `latest`; of another branch with its name in front, such

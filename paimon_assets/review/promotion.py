@@ -46,6 +46,9 @@ def promote(
 ) -> list[Promotion]:
     """Make the tables equal to their branches, or none of them if main has moved in one.
 
+    >>> promote(catalog, "preview", dry_run=True), discard(catalog, "preview")
+    ([], [])
+
     A commit of main meanwhile is kept: it is built on the branch, or its table is refused.
 
     Raises:

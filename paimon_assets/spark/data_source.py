@@ -227,6 +227,9 @@ def register(
 ) -> None:
     """Make `format("paimon_assets")` known to a session; a second call replaces the first.
 
+    >>> register(spark, warehouse="/warehouse")                          # doctest: +SKIP
+    >>> spark.read.format("paimon_assets").option("table", "db.t").load()  # doctest: +SKIP
+
     Args:
         session: Whose driver can import this package; its workers are sent it (`preflight`).
         warehouse: For reads and writes that name a `table` only.

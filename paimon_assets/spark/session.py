@@ -242,6 +242,8 @@ class _Owned:
 def get_session(settings: SparkSettings | None = None) -> SparkSession:
     """Return the live session if it has the settings of `settings`, else start one.
 
+    >>> spark = get_session(SparkSettings(master="local[2]"))            # doctest: +SKIP
+
     A foreign session is used too, if its master and every setting named in `extra`
     agree; settings that can change while a session lives are changed.
 

@@ -31,6 +31,9 @@ def describe_views(
 ) -> list[ExternalView]:
     """Return the views of a catalog whose names match, sorted; patterns as for tables.
 
+    >>> describe_views(catalog, ["shop.*"])
+    []
+
     Raises:
         NotFoundError: A view was dropped meanwhile.
         UnsupportedFeatureError: The catalog keeps no views.

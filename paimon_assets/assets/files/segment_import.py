@@ -44,7 +44,11 @@ _REFUSED = {
 
 
 class SegmentImportConfig(dg.Config):
-    """The config of a segment import run."""
+    """The config of a segment import run.
+
+    >>> SegmentImportConfig(table="sales.logs", path="s3://lake/logs", format="orc").format
+    'orc'
+    """
 
     table: str = Field(description="database.table; an append table that exists.")
     path: str = Field(description="Folder of the files, on the table's storage; they stay there.")

@@ -64,7 +64,10 @@ class OnBadFile(StrEnum):
 
 
 class IngestConfig(dg.Config):
-    """The config of an ingestion run."""
+    """The config of an ingestion run.
+
+    >>> config = dg.RunConfig(ops={"shop__orders": IngestConfig(max_files=100)})
+    """
 
     source: str = Field(
         default="",

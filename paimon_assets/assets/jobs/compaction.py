@@ -203,7 +203,11 @@ class CurveChoice(Enum):
 
 
 class CompactionConfig(dg.Config):
-    """The config of a compaction run."""
+    """The config of a compaction run.
+
+    >>> dg.RunConfig(ops={"compact": CompactionConfig(tables=["sales.*"])}).ops["compact"].tables
+    ['sales.*']
+    """
 
     tables: list[str] = Field(
         default=[],

@@ -52,7 +52,11 @@ class MaintenanceChoice(Enum):
 
 
 class MaintenanceConfig(dg.Config):
-    """The config of a maintenance run: tables and tasks."""
+    """The config of a maintenance run: tables and tasks.
+
+    >>> MaintenanceConfig(tables=["sales.*"], tasks=[MaintenanceChoice.expire_snapshots]).tables
+    ['sales.*']
+    """
 
     tables: list[str] = Field(
         default=[],

@@ -47,7 +47,11 @@ class OverflowChoice(Enum):
 
 
 class SchemaEvolutionConfig(dg.Config):
-    """The config of a schema evolution run; by default a dry run."""
+    """The config of a schema evolution run; by default a dry run.
+
+    >>> SchemaEvolutionConfig(table="sales.orders", changes=["ADD COLUMN note STRING"]).dry_run
+    True
+    """
 
     table: str = Field(description="The table: database.table.")
     changes: list[Any] = Field(

@@ -34,7 +34,7 @@ BLOCKING = CheckOptions(blocking=True)
 
 
 class Verdict(Value):
-    """The verdict of a check on a batch."""
+    """The verdict of a check on a batch; see `BatchCheck`."""
 
     passed: bool
     description: str

@@ -94,7 +94,11 @@ class WriteModeChoice(Enum):
 
 
 class WriteConfig(dg.Config):
-    """The config of a run that writes a table."""
+    """The config of a run that writes a table.
+
+    >>> WriteConfig(mode=WriteModeChoice.append).mode.value == WriteMode.APPEND
+    True
+    """
 
     mode: WriteModeChoice | None = Field(
         default=None,

@@ -127,7 +127,11 @@ def invalid_choice(message: str) -> InvalidInputError:
 
 
 class ChangeLogConfig(IngestConfig):
-    """The config of a run that applies a change log."""
+    """The config of a run that applies a change log.
+
+    >>> ChangeLogConfig(max_bytes=64 << 20).reload
+    False
+    """
 
     max_bytes: int = Field(
         default=1 << 30,

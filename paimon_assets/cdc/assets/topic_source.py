@@ -193,7 +193,11 @@ _LOST = ("error", "earliest", "latest")
 
 
 class TopicConfig(dg.Config):
-    """The config of a run that reads topics."""
+    """The config of a run that reads topics.
+
+    >>> TopicConfig(max_records=10_000, follow_seconds=60).commit_seconds
+    5.0
+    """
 
     max_records: int = Field(
         default=1_000_000, description="Most records of one run, of all partitions; 0: all."
@@ -229,7 +233,11 @@ class TopicConfig(dg.Config):
 
 
 class TopicLogConfig(TopicConfig):
-    """The config of a run that applies a change log from topics."""
+    """The config of a run that applies a change log from topics.
+
+    >>> TopicLogConfig(new_log=True).lost_position
+    'error'
+    """
 
     reload: bool = Field(
         default=False,

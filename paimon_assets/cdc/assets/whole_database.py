@@ -104,7 +104,11 @@ _TABLES_TEXT = (
 
 
 class OtherTablesConfig(ChangeLogConfig):
-    """The config of a run that follows the tables which have no asset of their own."""
+    """The config of a run that follows the tables which have no asset of their own.
+
+    >>> OtherTablesConfig(tables=["shop.orders"]).tables
+    ['shop.orders']
+    """
 
     tables: list[str] = Field(default_factory=list, description=_TABLES_TEXT)
 

@@ -193,7 +193,13 @@ class SourceTable(Value):
 
 
 class CdcOptions(Value):
-    """How records are read."""
+    """How records are read.
+
+    >>> CdcOptions(absent=AbsentValue.NULL, type_mapping=frozenset({TypeMapping.TO_STRING})).time
+    <TimeMode.ADAPTIVE_TIME_MICROSECONDS: 'adaptive_time_microseconds'>
+    >>> CdcOptions(binary=BinaryMode.HEX, time=TimeMode.CONNECT).absent
+    <AbsentValue.MISSING: 'missing'>
+    """
 
     table_of: Callable[[SourceName], SourceTable | None] = lambda _: SourceTable()
     """Returns the facts of a table; None: its records are left out."""

@@ -608,6 +608,8 @@ def open_catalog(
 def open_table(path: str, options: Mapping[str, str] | None = None) -> Table:
     """Open a bare table directory; `options` as in `open_catalog`.
 
+    >>> open_table("/warehouse/sales.db/orders").latest_snapshot()        # doctest: +SKIP
+
     Raises:
         NotFoundError: There is no table in the directory, or no such branch.
         InvalidInputError: As `open_catalog`.

@@ -111,6 +111,8 @@ def streaming_sink(
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch`: it appends, or upserts by primary key.
 
+    >>> rows.writeStream.foreachBatch(streaming_sink(table)).start()     # doctest: +SKIP
+
     Args:
         table: The target; each batch is written with its schema of that time.
         commit_user: The committer; default: the query, by the id in its checkpoint. Spark Connect

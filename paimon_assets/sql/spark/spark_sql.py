@@ -107,6 +107,9 @@ def register_views(
 ) -> list[str]:
     """Give every table and view of a catalog a name in `session.sql`: `database_table`.
 
+    >>> register_views(spark, catalog)                                   # doctest: +SKIP
+    ['shop_orders']
+
     The names are temporary views of the session. Each shows its table as it is now; register again
     to see later commits, or use `spark_sql`, which always shows the newest.
 
@@ -148,6 +151,8 @@ def load_magic(
     session: SparkSession, catalog: TableCatalog, *, database: str | None = None, shell: Any = None
 ) -> None:
     """Let a notebook run statements by `%paimon_sql`, which returns the DataFrame.
+
+    >>> load_magic(spark, catalog, database="shop")                      # doctest: +SKIP
 
     Args:
         session: Where they run.

@@ -294,9 +294,9 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
     options, wanted = old.typed_options, opt.Options({key: value})
     if key == opt.BUCKET.key:
         if options.get(opt.BUCKET) == -1:
-            _refuse_change(key, "it is -1, and the rows there are lie in no fixed buckets")
+            _refuse_change(key, "it is -1, and the stored rows have no fixed buckets")
         if wanted.get(opt.BUCKET) == -1:
-            _refuse_change(key, "the rows there are lie in fixed buckets, so it cannot become -1")
+            _refuse_change(key, "it cannot become -1, since the stored rows have fixed buckets")
     switched = options.get(opt.DELETION_VECTORS_ENABLED) != wanted.get(opt.DELETION_VECTORS_ENABLED)
     may_switch = not switched or options.get(opt.DELETION_VECTORS_MODIFIABLE)
     if key == opt.DELETION_VECTORS_ENABLED.key and not may_switch:
@@ -315,7 +315,7 @@ def check_option_set(old: TableSchema, key: str, value: str, *, has_snapshots: b
 def check_option_removed(key: str, *, has_snapshots: bool) -> None:
     _check_changeable(key, has_snapshots=has_snapshots)
     if has_snapshots and key == opt.BUCKET.key:
-        _refuse_change(key, "the rows there are lie in the buckets it counts")
+        _refuse_change(key, "the stored rows are in the buckets that it counts")
 
 
 def _check_changeable(key: str, *, has_snapshots: bool) -> None:

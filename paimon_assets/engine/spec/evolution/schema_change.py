@@ -1,7 +1,13 @@
 """SchemaChange: one alteration of a table's schema, as a value.
 
-    changes = [rename_column("price", "net"), add_column("gross", "DECIMAL(10, 2)", after="net")]
-    table.alter(changes)                             # one schema, or none
+>>> changes = [rename_column("n", "net"), add_column("gross", "DECIMAL(10, 2)", after="net")]
+>>> changes += [update_column_type("net", "DECIMAL(20, 0)"), move_column("net", first=True)]
+>>> changes += [update_column_comment("net", "in euros"), update_column_default_value("net", "0")]
+>>> changes += [set_option("target-file-size", "64 mb"), remove_option("snapshot.time-retained")]
+>>> table = table.alter(changes)                       # one schema, or none
+>>> changes = [drop_column("gross"), update_column_nullability("net", nullable=True)]
+>>> table.alter_checked(changes, on_overflow=OnOverflow.ALLOW).changes == tuple(changes)
+True
 
 `spec.evolution.schema_evolution` applies or refuses them; `codec.rest.structure` has their JSON.
 Source: `org.apache.paimon.schema.SchemaChange`.

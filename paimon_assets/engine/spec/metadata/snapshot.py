@@ -43,7 +43,12 @@ class CommitKind(StrEnum):
 
 
 class Snapshot(Value, rename="camel"):
-    """One `snapshot-<id>` file; its members have the order of Java's."""
+    """One `snapshot-<id>` file; its members have the order of Java's.
+
+    >>> snapshot = table.latest_snapshot()
+    >>> snapshot.id, str(snapshot.commit_kind), snapshot.total_record_count
+    (1, 'APPEND', 2)
+    """
 
     version: int = CURRENT_SNAPSHOT_VERSION
     uuid: str | None = None

@@ -193,7 +193,11 @@ def read_context(
 
 
 class Plan(Value):
-    """The plan of one read; any executor can run it anywhere."""
+    """The plan of one read; any executor can run it anywhere.
+
+    >>> table.new_read_builder().plan()
+    Plan(shop.orders at snapshot 1: 1 split, 2 stored rows)
+    """
 
     context: ReadContext
     splits: tuple[DataSplit, ...]

@@ -255,7 +255,12 @@ class FileDebt(Value):
 
 
 class HealthLimits(Value):
-    """Limits from which a table needs upkeep."""
+    """Limits from which a table needs upkeep.
+
+    >>> limits = HealthLimits(debt=FileDebt(small_files=20), consumer_lag=10)
+    >>> table_health(table.state.store, limits).reason is None
+    True
+    """
 
     debt: FileDebt = FileDebt()
     """A compaction is due."""
