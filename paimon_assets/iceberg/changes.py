@@ -25,6 +25,7 @@ from paimon_assets.engine.errors import FormatError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
+from paimon_assets.engine.spec.options.compaction_options import COMPACTION_REWRITE_ALL_FILES
 from paimon_assets.engine.spec.paths import POSTPONE_BUCKET
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS
 from paimon_assets.engine.spec.types.data_types import DataField, TypeRoot
@@ -125,8 +126,8 @@ class FileRecords(Value):
         if reason is not None:
             raise UnsupportedFeatureError(
                 f"Table '{self.table.store.label}' cannot be shown to Iceberg's readers: they"
-                f" would read '{path}' wrongly, for {reason}. Compact the table fully, or"
-                " overwrite it.",
+                f" would read '{path}' wrongly, for {reason}. Overwrite the table with its rows; a"
+                f" full compaction with '{COMPACTION_REWRITE_ALL_FILES.key}' does for own files.",
                 kind="unsupported-iceberg-file",
                 table=self.table.store.label,
                 path=path,

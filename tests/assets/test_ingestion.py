@@ -241,6 +241,24 @@ def test_one_of_two_runs_with_same_files_commits(
     assert metadata_of(result, KEY)["paimon/files_ingested"] == 0
 
 
+@pytest.mark.way_out("ingestion-conflict")
+def test_run_beside_rollback_is_run_again(landing: Path, paimon: PaimonCatalogResource) -> None:
+    for name in "ab":
+        land(landing, f"{name}.parquet", ord(name))
+        run(events(landing), paimon)
+    land(landing, "c.parquet", ord("c"))
+
+    def undo(frame: Any) -> Any:
+        table_of(paimon).rollback_to(1)
+        return frame
+
+    once = dg.RetryPolicy(max_retries=0)
+    text = failure_text(run(events(landing, transform=undo, retry_policy=once), paimon))
+    assert "nothing was committed. Run it again." in text
+    assert run(events(landing), paimon).success
+    assert ids_of(paimon) == [*b"abc"]
+
+
 def test_ledger_is_found_behind_other_commits(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     run(events(landing), paimon)

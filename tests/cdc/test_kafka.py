@@ -496,6 +496,7 @@ def test_refused_logins_and_certificates_name_way_out(
     assert PASSWORD not in "".join(shown)
 
 
+@pytest.mark.way_out("kafka")
 def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(2)
     asset = rows_in(broker, topic)
@@ -505,6 +506,7 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     hasty = KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=1)
     text = refusal(build_file_ingestion_asset("shop.orders", LOG, source=hasty), paimon)
     assert f"Kafka at {broker.address} does not answer" in text
+    assert "Nothing was committed; try again." in text
     broker.start()
     broker.await_partitions(topic, 2)
     ok(asset, paimon)

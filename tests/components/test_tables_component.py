@@ -9,8 +9,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster.components.core.component_tree import ComponentTreeException
 from dagster.components.testing.utils import DefsFolderSandbox, create_defs_folder_sandbox
 
+from paimon_assets import FormatError
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.components import PaimonTablesComponent
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, planes
@@ -40,7 +42,8 @@ def scaffold(project: DefsFolderSandbox, **params: Any) -> Path:
 
 def refresh(project: DefsFolderSandbox, path: Path) -> None:
     """Refresh the state as `dg utils refresh-defs-state` does."""
-    with project.load_component_and_build_defs(defs_path=path) as (component, _):
+    with project.build_component_tree() as tree:
+        component = tree.load_component(path)
         assert isinstance(component, PaimonTablesComponent)
         asyncio.run(component.refresh_state(project.project_root))
 
@@ -76,6 +79,24 @@ def test_definitions_load_without_catalog(sandbox: DefsFolderSandbox, warehouse:
         with dg.build_sensor_context() as context:
             result: Any = sensor(context)
         assert "1 of 1 could not be read" in result.skip_reason.skip_message
+
+
+@pytest.mark.way_out("external-tables")
+def test_damaged_state_is_refreshed(sandbox: DefsFolderSandbox, warehouse: str) -> None:
+    path = scaffold(sandbox, warehouse=warehouse)
+    refresh(sandbox, path)
+    [state] = [*sandbox.project_root.rglob("state")]
+    state.write_text("[]")
+    with (
+        pytest.raises(ComponentTreeException) as caught,
+        sandbox.load_component_and_build_defs(defs_path=path),
+    ):
+        pass
+    assert isinstance(caught.value.__cause__, FormatError)
+    assert "Refresh it: dg utils refresh-defs-state" in str(caught.value.__cause__)
+    refresh(sandbox, path)
+    with sandbox.load_component_and_build_defs(defs_path=path) as (_, definitions):
+        assert keys_of(definitions) == {"lake/air/planes", "lake/air/weather"}
 
 
 def test_component_sensor_finds_new_snapshots(

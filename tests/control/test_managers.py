@@ -215,6 +215,23 @@ def test_crashed_fast_forward_is_finished_by_next(tmp_path, fault):
             break
 
 
+@pytest.mark.way_out("branch-overtaken")
+def test_promotion_between_rollbacks_is_tried_again(tagged_store):
+    tagged_store.branches.create("b", tag="v1")
+    kit.commit(on_branch(tagged_store, "b"), kit.message(kit.plain_file("three")))
+    copy = tagged_store.paths.snapshot(2)
+
+    def undo(_, method, path):
+        if (method, path) == ("read_bytes", copy) and kit.live_names(tagged_store)[1:] == ["three"]:
+            rollback_to_snapshot(reopen(tagged_store), 1)
+
+    busy = FileStore.open(FaultyFileIO(LocalFileIO(), before=undo), tagged_store.table_path)
+    with refused(errors.CommitConflictError, "; try again", kind="branch-overtaken"):
+        busy.branches.fast_forward("b")
+    tagged_store.branches.fast_forward("b")
+    assert kit.live_names(reopen(tagged_store)) == ["one", "three"]
+
+
 def _ahead(directory):
     """Return a table and its branch, which has two commits more."""
     main = kit.new_store(directory)

@@ -8,18 +8,21 @@ from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
-from paimon_assets import EmbeddedExecutor
+from paimon_assets import EmbeddedExecutor, Table
 from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.erasure import erase
 from tests.iceberg.kit.reader import newest, rows
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
 from tests.testkit.erasing import files_with, stored_rows
 from tests.testkit.errors import refused
+from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.tables import EXECUTOR, arrow, compact, new_catalog_in, new_table, write
 
 MARK = "zq7marked"
@@ -316,6 +319,19 @@ def test_state_with_missing_file_is_named(people):
         erase(people, f"email = '{MARK}'")
     path.write_bytes(data)
     erase(people, f"email = '{MARK}'")
+
+
+@pytest.mark.way_out("erase-overtaken")
+def test_erase_between_faster_commits_is_done_without_them(people):
+    def overtake(_, method, path):
+        if method == "write_bytes" and "/erase-" in path:
+            write(people, (8, MARK))
+
+    busy = Table(replace(people._store, file_io=FaultyFileIO(LocalFileIO(), before=overtake)))
+    with refused(CommitConflictError, "Stop the writers, and erase again", kind="erase-overtaken"):
+        erase(busy, f"email = '{MARK}'")
+    erase(people, f"email = '{MARK}'")
+    assert files_with(Path(people.path), MARK) == []
 
 
 def test_erase_keeps_later_deleted_rows_deleted(tmp_path):

@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from paimon_assets import InvalidInputError, NotFoundError, Schema, open_catalog
+from paimon_assets import (
+    CommitConflictError,
+    InvalidInputError,
+    NotFoundError,
+    Schema,
+    open_catalog,
+)
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_changelogs,
     expire_snapshots,
@@ -282,3 +288,19 @@ def test_fast_forwarded_main_is_consistent_with_its_tags(tmp_path):
     check_whole(table._store)
     assert rows_in(table) == (9, 10)
     assert [tag.name for tag in table.tags.list()] == ["kept", "tagged"]
+
+
+@pytest.mark.way_out("orphan-files")
+def test_clean_among_new_tags_is_tried_again(tmp_path):
+    prepare(tmp_path)
+    os.utime(orphan := next(tmp_path.rglob(ORPHAN)), (OLD, OLD))
+
+    def tag(number, method, path):
+        if (method, Path(path).name) == ("list_directory", "tag"):
+            open_both(tmp_path, LocalFileIO())[0].tags.create(f"t{number}")
+
+    with pytest.raises(CommitConflictError, match="Try again when less is going on"):
+        clean(open_both(tmp_path, FaultyFileIO(LocalFileIO(), before=tag))[0])
+    assert orphan.exists()
+    clean(open_both(tmp_path, LocalFileIO())[0])
+    assert not orphan.exists()

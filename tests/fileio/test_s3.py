@@ -129,6 +129,7 @@ def test_table_created_while_its_database_is_dropped_stays(options, request, has
     assert step > 3
 
 
+@pytest.mark.way_out("bucket-not-found")
 def test_bucket_that_does_not_exist_is_not_made(options):
     foreign = boto3_client(options)
     catalog = open_catalog("s3://paimon-tset/warehouse", options)
@@ -146,6 +147,9 @@ def test_bucket_that_does_not_exist_is_not_made(options):
         with suppress(errors.PaimonError):
             call()
     assert [bucket["Name"] for bucket in foreign.list_buckets()["Buckets"]] == [BUCKET]
+    foreign.create_bucket(Bucket="paimon-tset")
+    catalog.create_database("db")
+    assert catalog.list_databases() == ["db"]
 
 
 def test_one_of_many_publishers_of_name_wins(options):

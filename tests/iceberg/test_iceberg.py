@@ -47,7 +47,7 @@ from tests.testkit.errors import refused
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.metadata_tables import FixedClock
 from tests.testkit.rest_server import serving
-from tests.testkit.tables import arrow, new_table
+from tests.testkit.tables import arrow, compact, new_table
 
 STORAGE = {"metadata.iceberg.storage": "table-location"}
 COLUMNS = {"id": "BIGINT", "v": "STRING"}
@@ -539,17 +539,48 @@ def test_any_history_is_followed(catalog, kind):
             assert step
 
 
-def test_table_without_foreign_files_is_shown_again(catalog, tmp_path):
-    table = create(catalog)
-    table.append(arrow(COLUMNS, (1, "x")))
-    (tmp_path / "others").mkdir()
-    pq.write_table(arrow(COLUMNS, (2, "y")), tmp_path / "others" / "a.parquet")
-    table.segments().add(SegmentSource(path=str(tmp_path / "others")))
-    assert iceberg_state(table._store).behind == 1
-    table.truncate()
-    table.append(arrow(COLUMNS, (3, "z")))
+def overwrite(table):
+    table.overwrite(table.to_arrow())
+
+
+def compact_all(table):
+    compact(table.copy({"compaction.force-rewrite-all-files": "true"}))
+
+
+def add_foreign(table, folder):
+    folder.mkdir()
+    pq.write_table(arrow(COLUMNS, (2, "y")), folder / "a.parquet")
+    table.segments().add(SegmentSource(path=str(folder)))
+
+
+def make_parquet(table, _):
+    table.alter([set_option("file.format", "parquet")])
+
+
+def make_text(table, _):
+    table.alter([update_column_type("id", "STRING")])
+
+
+@pytest.mark.way_out("unsupported-iceberg-file")
+@pytest.mark.parametrize(
+    ("change", "way_out"),
+    [
+        (add_foreign, overwrite),
+        (make_parquet, overwrite),
+        (make_parquet, compact_all),
+        (make_text, overwrite),
+        (make_text, compact_all),
+    ],
+)
+def test_table_without_foreign_files_is_shown_again(catalog, tmp_path, change, way_out):
+    options = {"file.format": "orc"} if change is make_parquet else {}
+    change(new_table(catalog, COLUMNS, (1, "x"), (3, "z"), options=options), tmp_path / "others")
+    table = catalog.get_table("db.t").alter([set_option(key, STORAGE[key]) for key in STORAGE])
+    with refused(UnsupportedFeatureError, "Overwrite", kind="unsupported-iceberg-file"):
+        table.maintenance().run(MaintenanceTask.ICEBERG)
+    way_out(table)
     assert iceberg_state(table._store).behind == 0
-    document = reader.newest(Path(table._store.table_path.removeprefix("file://")) / "metadata")
+    document = reader.newest(folder(table))
     assert reader.rows(document) == reader.ours(table.to_arrow())
 
 

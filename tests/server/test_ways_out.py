@@ -1,10 +1,16 @@
 """Refusals of the server's settings and of a client's, each with its way out taken."""
 
+import sys
 from pathlib import Path
 
+import pytest
+
 from paimon_assets import open_catalog
+from paimon_assets.cli.main import CommandError, main
+from paimon_assets.erasure import erase
 from paimon_assets.server.serve import ServeSettings, app_of
-from tests.testkit.rest_server import serving
+from tests.testkit.rest_server import server_process, serving
+from tests.testkit.tables import read
 from tests.testkit.ways import Place, take, ways
 
 SECRETS = {"s3.secret-key": "b"}
@@ -15,17 +21,21 @@ def app(**settings):
     return lambda at: app_of(ServeSettings(warehouse=str(at.path), **settings))
 
 
-def client(options):
+def client(options, use=lambda catalog: catalog.list_databases()):
     """Return a call that opens a catalog of a server; `uri` may be another one than its own."""
 
     def call(at):
-        at.catalog.list_databases()
+        at.table({"k": "INT"}, (1,), (2,))
         with serving(ServeSettings(warehouse=str(at.path / "w"), insecure=True)) as rest:
             own = {"metastore": "rest", "uri": f"http://127.0.0.1:{rest.port}"}
             kept = {key: value for key, value in {**own, **options}.items() if value}
-            return open_catalog("", kept).list_databases()
+            return use(open_catalog("", kept))
 
     return call
+
+
+def rows_left(catalog):
+    assert read(catalog.get_table("db.t")) == [(2,)]
 
 
 WAYS = [
@@ -43,9 +53,23 @@ WAYS = [
      client({"token.provider": "x"}), client({"token.provider": "bear", "token": "t"})),
     ("rest-options", "'token' is missing",
      client({"token.provider": "bear"}), client({"token.provider": "bear", "token": "t"})),
+    ("erase-managed", "Open the table by the warehouse's path",
+     client({}, lambda catalog: erase(catalog.get_table("db.t"), "k = 1")),
+     lambda at: (erase(at.table(), "k = 1"), client({}, rows_left)(at))),
 ]  # fmt: skip
 
 
 @ways(WAYS)
 def test_way_out_of_server_refusal_works(way, tmp_path):
     take(way, Place(tmp_path))
+
+
+@pytest.mark.way_out("server-missing")
+def test_server_starts_once_its_package_is_installed(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "uvicorn", None)
+        patch.delitem(sys.modules, "paimon_assets.server.serve")
+        with pytest.raises(CommandError, match=r"install paimon-assets\[server\]"):
+            main(["-w", str(tmp_path), "serve", "--insecure"], standalone_mode=False)
+    with server_process(tmp_path, "--insecure", log=tmp_path / "log"):
+        pass

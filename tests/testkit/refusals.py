@@ -38,7 +38,6 @@ from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommi
 from paimon_assets.engine.control.features import refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.casting.casting import cast_array
-from paimon_assets.engine.data.format.avro import avro_record
 from paimon_assets.engine.data.format.formats import open_reader
 from paimon_assets.engine.data.key_order import sort_keys
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
@@ -481,9 +480,6 @@ REFUSALS: dict[str, Provocation] = {
     "write of a TIMESTAMP to orc": _early_orc,
     "read of a TIMESTAMP in orc": _far_orc_inside,
     "TIMESTAMP(7-9) in a Parquet file": _far_int96,
-    "Arrow type that no Avro": lambda at: avro_record(
-        pa.schema({"v": pa.month_day_nano_interval()})
-    ),
     "keys that may change": lambda at: refuse_unroutable(
         _cross_partition(at).schema.with_dynamic_options({"sequence.field": "v"}), "db.t"
     ),

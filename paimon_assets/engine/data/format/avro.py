@@ -30,7 +30,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import LTZ_ZONE, timestamp_typ
 from paimon_assets.engine.codec.avro import avro as blocks
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.nested import changed_field, parts_of, with_parts
-from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
+from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.options.all_options import FILE_COMPRESSION_ZSTD_LEVEL, Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -476,15 +476,7 @@ def _plain_type(field: Any, name: str) -> Json:
     if arrow_type in _LOGICAL_NAMES:
         stored = "int" if arrow_type.bit_width == _INT_BITS else "long"
         return {"type": stored, "logicalType": _LOGICAL_NAMES[arrow_type]}
-    if arrow_type in _PRIMITIVE_NAMES:
-        return _PRIMITIVE_NAMES[arrow_type]
-    raise UnsupportedFeatureError(
-        f"Column '{field.name}' of Arrow type {field.type} cannot be stored in an Avro file; use"
-        " another file format.",
-        kind="avro-type",
-        column=field.name,
-        type=str(field.type),
-    )
+    return _PRIMITIVE_NAMES[arrow_type]
 
 
 FORMATS = (
