@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial, update_wrapper
+from functools import partial, reduce, update_wrapper
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -223,6 +223,13 @@ texts: _Option = partial(click.option, multiple=True)
 pairs: _Option = partial(click.option, multiple=True, callback=key_values)
 names: _Option = partial(click.option, callback=_names)
 duration: _Option = partial(click.option, callback=_duration_ms)
+
+
+def together(*options: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a decorator that adds options to a command, in order."""
+    return lambda run: reduce(lambda decorated, option: option(decorated), reversed(options), run)
+
+
 any_option = flag("--any-option", help="Also set an option that looks misspelt.")
 root_option = texts(
     "--root",

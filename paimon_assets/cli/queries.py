@@ -2,8 +2,6 @@
 
 import sys
 import time
-from collections.abc import Callable
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.engine.table.table import Table
 
 _TERMINAL_ROWS = 50
-_READING_OPTIONS = (
+_reading_options = commands.together(
     commands.names("--columns", help="Comma list of columns."),
     click.option("--where", help="Filter, such as \"dt = '2024-01-01' and v > 3\"."),
     commands.integer("--snapshot", help="Snapshot id; the newest by default."),
@@ -34,31 +32,33 @@ _READING_OPTIONS = (
     ),
     commands.flag("--row-kinds", help="Also deletes and old values, and the kind of rows."),
 )
-
-
-def _reading_options(run: Callable[..., Any]) -> Callable[..., Any]:
-    return reduce(lambda decorated, option: option(decorated), reversed(_READING_OPTIONS), run)
+row_options = commands.together(
+    click.option(
+        "--out",
+        type=click.Path(allow_dash=True),
+        help="File for the rows, ending in .parquet, .arrow, .csv or .json; - is the standard"
+        " output.",
+    ),
+    click.option(
+        "--format",
+        "file_format",
+        type=click.Choice(output.OUTPUT_FORMATS),
+        help="Of --out; by its ending if not given. json is one object a line, and the default of"
+        " -.",
+    ),
+    click.option("--limit", type=click.IntRange(min=0), help="Rows at most."),
+)
+"""Options that `put_rows` takes."""
 
 
 @commands.command("TARGET", executor=True)
-@click.option(
-    "--out",
-    type=click.Path(allow_dash=True),
-    help="File ending in .parquet, .arrow, .csv or .json; - is the standard output.",
-)
-@click.option(
-    "--format",
-    "file_format",
-    type=click.Choice(output.OUTPUT_FORMATS),
-    help="Of --out; by its ending if not given. json is one object a line, and the default of -.",
-)
+@row_options
 @_reading_options
 @click.option(
     "--splits",
     type=click.Path(exists=True, dir_okay=False),
     help="Read the splits of this file, of `plan --out` or of Java; they say as of when.",
 )
-@click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
 def read(args: commands.Arguments) -> None:
     """Read TARGET, or a system table such as TARGET$files.
 

@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from paimon_assets.cli import commands, output
-from paimon_assets.cli.queries import put_rows
+from paimon_assets.cli.queries import put_rows, row_options
 from paimon_assets.engine.errors import PaimonError, without_secrets
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.table.api import TableCatalog
@@ -27,18 +27,7 @@ from paimon_assets.sql.words import split_statements
     help="Run the statements of this file, which semicolons end; - is the standard input.",
 )
 @click.option("--database", help="Of tables that are named without one.")
-@click.option(
-    "--out",
-    type=click.Path(allow_dash=True),
-    help="Of a query: file ending in .parquet, .arrow, .csv or .json; - is the standard output.",
-)
-@click.option(
-    "--format",
-    "file_format",
-    type=click.Choice(output.OUTPUT_FORMATS),
-    help="Of --out, as in read.",
-)
-@click.option("--limit", type=click.IntRange(min=0), help="Rows at most.")
+@row_options
 @commands.root_option
 def sql(args: commands.Arguments) -> None:
     """Run STATEMENT: queries by duckdb, the rest by the engine, or by Spark.
