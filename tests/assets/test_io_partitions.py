@@ -24,7 +24,6 @@ pytestmark = [
 
 KEY = dg.AssetKey(["log", "events"])
 DAYS = dg.DailyPartitionsDefinition("2024-01-01", end_date="2024-02-01")
-BATCH_KEYS = ("first", "second")
 
 
 def schema_of(kind: str, **options: Any) -> Schema:

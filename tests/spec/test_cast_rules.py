@@ -11,7 +11,6 @@ MATRIX = (
     "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "STRING", "BYTES",
     "DATE", "TIMESTAMP(3)", "DECIMAL(10, 2)",
 )  # fmt: skip
-WHOLE = MATRIX[:4]
 
 
 def is_refused(source, target):

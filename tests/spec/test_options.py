@@ -30,12 +30,6 @@ def test_durations_are_milliseconds(text, millis):
     assert opt.parse_duration_ms(text) == millis
 
 
-def test_every_option_has_description_and_is_listed_once():
-    keys = [option.key for option in opt.ALL_OPTIONS]
-    assert len(keys) == len(set(keys))
-    assert all(option.description.endswith(".") for option in opt.ALL_OPTIONS)
-
-
 @pytest.mark.parametrize(
     "key",
     [
