@@ -21,13 +21,7 @@ from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, without_secrets
 from paimon_assets.engine.executors import kind_for, new_executor, spark_module
-from paimon_assets.engine.spec.options.catalog_options import (
-    METASTORE,
-    TOKEN,
-    URI,
-    WAREHOUSE,
-    environment_variables,
-)
+from paimon_assets.engine.spec.options import catalog_options as opt
 from paimon_assets.engine.spec.paths import branch_name
 from paimon_assets.engine.table.api import TableCatalog, open_catalog
 from paimon_assets.engine.table.read.read_builder import Plan, ReadBuilder
@@ -288,12 +282,12 @@ class PaimonCatalogResource(dg.ConfigurableResource):  # type: ignore[type-arg] 
             InvalidInputError: As `PaimonSparkResource.from_env`.
         """
         options: dict[str, Any] = {
-            option: dg.EnvVar(variable) for option, variable in environment_variables().items()
+            option: dg.EnvVar(variable) for option, variable in opt.environment_variables().items()
         }
-        names = (WAREHOUSE.key, METASTORE.key, URI.key, TOKEN.key)
+        names = (opt.WAREHOUSE.key, opt.METASTORE.key, opt.URI.key, opt.TOKEN.key)
         found: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
-        if URI.key in found:
-            found.setdefault(METASTORE.key, "rest")
+        if opt.URI.key in found:
+            found.setdefault(opt.METASTORE.key, "rest")
         if os.environ.get("PAIMON_EXECUTOR"):
             found["executor"] = executor_kind(os.environ["PAIMON_EXECUTOR"])
         if os.environ.get("PAIMON_SEGMENT_ROOTS"):

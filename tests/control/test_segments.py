@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.codec.json.segment_json import (
     SegmentList,
@@ -25,12 +26,6 @@ from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import SegmentRegistry
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.errors import (
-    CommitConflictError,
-    FormatError,
-    PaimonError,
-    UnsupportedFeatureError,
-)
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
@@ -83,7 +78,7 @@ def test_segments_round_trip_json():
     assert segments_from_json(segments_to_json(listed), "x") == listed
     deep = b"[" * 100_000
     for damaged in (b"", b"{}", b'{"version": 2}', segments_to_json(listed)[:-9], deep):
-        with pytest.raises(FormatError, match="registry 'x'"):
+        with pytest.raises(errors.FormatError, match="registry 'x'"):
             segments_from_json(damaged, "x")
 
 
@@ -111,7 +106,7 @@ def test_loads_round_trip_json_and_may_be_absent():
         next_id=9, segments=(_SEGMENT,)
     )
     torn = data.replace(b'["data-1.parquet","data-2.orc"]', b'["data-1.parquet"]')
-    with pytest.raises(FormatError, match="registry 'x'"):
+    with pytest.raises(errors.FormatError, match="registry 'x'"):
         segments_from_json(torn, "x")
 
 
@@ -124,7 +119,7 @@ def test_segment_with_unknown_member_is_refused_or_kept(member, value):
         del members["segments"][0][member]
     try:
         listed = segments_from_json(json.dumps(members).encode(), "x")
-    except FormatError:
+    except errors.FormatError:
         return
     assert segments_from_json(segments_to_json(listed), "x") == listed
 
@@ -153,7 +148,7 @@ def test_change_gives_up_after_lost_races(store):
             registry.update(lambda other: replace(other, next_id=other.next_id + 1))
         return replace(listed, next_id=listed.next_id + 100)
 
-    with refused(CommitConflictError, "try again", kind="segment-registry"):
+    with refused(errors.CommitConflictError, "try again", kind="segment-registry"):
         registry.update(partial(change, is_raced=True))
     before = registry.load().next_id
     assert registry.update(partial(change, is_raced=False)).next_id == before + 100
@@ -183,12 +178,12 @@ def test_one_of_concurrent_adds_of_path_wins(store, tmp_path):
             return Segments(store=store).add(
                 SegmentSource(path=str(tmp_path / name)), EmbeddedExecutor(threads=1)
             )
-        except PaimonError as error:
+        except errors.PaimonError as error:
             return error
 
     with ThreadPoolExecutor(len(names)) as pool:
         results = list(pool.map(add, names))
-    failed = [result for result in results if isinstance(result, PaimonError)]
+    failed = [result for result in results if isinstance(result, errors.PaimonError)]
     assert [error.kind for error in failed] == ["segment-path-duplicate"] * 2
     live = Segments(store=store).live()
     # An add that lost while it was in progress may have taken a number.
@@ -217,7 +212,7 @@ def test_compaction_keeps_foreign_files(store, tmp_path):
         total_buckets=-1,
         compact_increment=CompactIncrement(compact_before=(entry.file,)),
     )
-    with pytest.raises(UnsupportedFeatureError, match="Custom compaction does not support"):
+    with pytest.raises(errors.UnsupportedFeatureError, match="Custom compaction does not support"):
         FileStoreCommit(store).commit(
             [message], commit_user="u", commit_identifier=1, kind=CommitKind.COMPACT
         )

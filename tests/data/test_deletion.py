@@ -14,15 +14,8 @@ from paimon_assets.engine.codec.rows.binary_row import serialize_row
 from paimon_assets.engine.data.read.data_files import live_rows
 from paimon_assets.engine.errors import FormatError, NotFoundError
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull, any_of
+from tests.testkit import split_reads as kit
 from tests.testkit.effort import often
-from tests.testkit.split_reads import (
-    context_of,
-    deletion_files,
-    file_entry,
-    parquet_file,
-    read,
-    split_of,
-)
 from tests.testkit.tables import table_schema
 
 APPEND = table_schema({"a": "INT", "b": "STRING"})
@@ -34,9 +27,9 @@ def write_file(directory, name, rows, *, rows_per_group=1000, file_format="parqu
     table = pa.Table.from_pylist(rows, schema=to_arrow_schema(APPEND.fields))
     path = directory / f"{name}.{file_format}"
     if file_format == "parquet":
-        return parquet_file(path, table, rows_per_group)
+        return kit.parquet_file(path, table, rows_per_group)
     orc.write_table(table, path, stripe_size=1)
-    return file_entry(path, len(rows))
+    return kit.file_entry(path, len(rows))
 
 
 def keyed_file(directory, name, records, rows_per_group, level):
@@ -53,7 +46,7 @@ def keyed_file(directory, name, records, rows_per_group, level):
         }
     )
     types = [field.type for field in KEYED.key_fields]
-    return parquet_file(
+    return kit.parquet_file(
         directory / f"{name}.parquet",
         table,
         rows_per_group,
@@ -133,20 +126,20 @@ def test_pruning_keeps_deleted_rows_deleted(
         for number, (rows, _, size) in enumerate(drawn)
     ]
     gone = {f.file_name: gone for f, (_, gone, _) in zip(files, drawn, strict=True) if gone}
-    by_name = deletion_files(tmp_path, gone, bitmap64=bitmap64)
+    by_name = kit.deletion_files(tmp_path, gone, bitmap64=bitmap64)
     deletions = tuple(by_name.get(file.file_name) for file in files)
-    split = split_of(tmp_path, files, deletion_files=deletions)
+    split = kit.split_of(tmp_path, files, deletion_files=deletions)
     alive = [
         row
         for rows, gone, _ in drawn
         for position, row in enumerate(rows)
         if position not in (gone or ())
     ]
-    assert read(context_of(APPEND, **{"read.batch-size": batch_rows}), split) == alive
+    assert kit.read(kit.context_of(APPEND, **{"read.batch-size": batch_rows}), split) == alive
     # Filters are proven elsewhere; here they must choose among the rows alive, and nothing else.
-    everything = split_of(tmp_path, [write_file(tmp_path, "alive", alive)]) if alive else None
-    context = context_of(APPEND, columns, predicate, **{"read.batch-size": batch_rows})
-    assert read(context, split) == (read(context, everything) if everything else [])
+    everything = kit.split_of(tmp_path, [write_file(tmp_path, "alive", alive)]) if alive else None
+    context = kit.context_of(APPEND, columns, predicate, **{"read.batch-size": batch_rows})
+    assert kit.read(context, split) == (kit.read(context, everything) if everything else [])
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=often(40))
@@ -171,23 +164,25 @@ def test_deleted_record_does_not_take_part_in_merge(tmp_path, runs, rows_per_gro
         for position, key in enumerate(sorted(keys)):
             if position not in gone:
                 best[key] = records[key][1]
-    deletions = tuple(deletion_files(tmp_path, deleted).values())
-    split = split_of(tmp_path, files, deletion_files=deletions)
+    deletions = tuple(kit.deletion_files(tmp_path, deleted).values())
+    split = kit.split_of(tmp_path, files, deletion_files=deletions)
     predicate = None
     if above is not None:
         predicate = Comparison(field="k", op=CompareOp.GT, literal=above)
         best = {key: value for key, value in best.items() if key > above}
-    found = read(context_of(KEYED, predicate=predicate), split)
+    found = kit.read(kit.context_of(KEYED, predicate=predicate), split)
     assert found == [{"k": key, "v": best[key]} for key in sorted(best)]
 
 
 def one_file(tmp_path, deleted):
     file = write_file(tmp_path, "f", [{"a": number, "b": str(number)} for number in range(10)])
-    return file, deletion_files(tmp_path, {file.file_name: deleted})[file.file_name]
+    return file, kit.deletion_files(tmp_path, {file.file_name: deleted})[file.file_name]
 
 
 def read_one(directory, file, deletion):
-    return read(context_of(APPEND), split_of(directory, [file], deletion_files=(deletion,)))
+    return kit.read(
+        kit.context_of(APPEND), kit.split_of(directory, [file], deletion_files=(deletion,))
+    )
 
 
 def test_missing_index_file_hints_at_expired_snapshot(tmp_path):
@@ -223,7 +218,7 @@ def test_deletion_keeps_row_group_pruning(tmp_path):
     file = write_file(
         tmp_path, "f", [{"a": number, "b": "x"} for number in range(1000)], rows_per_group=100
     )
-    deletions = tuple(deletion_files(tmp_path, {file.file_name: {0, 850, 851}}).values())
+    deletions = tuple(kit.deletion_files(tmp_path, {file.file_name: {0, 850, 851}}).values())
     # Damage the pages of the first row groups: a read that opened them would notice.
     path = tmp_path / file.file_name
     metadata = pq.ParquetFile(path).metadata
@@ -232,6 +227,6 @@ def test_deletion_keeps_row_group_pruning(tmp_path):
     data = bytearray(path.read_bytes())
     data[first:last] = b"\xff" * (last - first)
     path.write_bytes(bytes(data))
-    context = context_of(APPEND, ["a"], Comparison(field="a", op=CompareOp.GE, literal=849))
-    found = read(context, split_of(tmp_path, [file], deletion_files=deletions))
+    context = kit.context_of(APPEND, ["a"], Comparison(field="a", op=CompareOp.GE, literal=849))
+    found = kit.read(context, kit.split_of(tmp_path, [file], deletion_files=deletions))
     assert [row["a"] for row in found] == [849, *range(852, 1000)]

@@ -22,20 +22,10 @@ from paimon_assets.engine.errors import InvalidInputError, StorageError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_STATS, FileOrigin
 from paimon_assets.engine.spec.types.data_types import bigint, integer, string
+from tests.testkit import write_contexts as kit
 from tests.testkit.effort import often
 from tests.testkit.faulty_fileio import Fault, FaultyFileIO
 from tests.testkit.tables import table_schema
-from tests.testkit.write_contexts import (
-    FILE_IO,
-    context_of,
-    files_of,
-    key_schema,
-    paths_below,
-    read_all,
-    read_file,
-    states,
-    write,
-)
 
 TEXTS = st.sampled_from(["a", "b", "ab" * 9])
 KEYED = {"k": "BIGINT", "s": "STRING", "v": "INT"}
@@ -61,14 +51,14 @@ def last_of_each_key(rows):
 
 # ------------------------------------------------------------------------------ primary key
 def test_file_has_keys_and_system_columns_with_ids(tmp_path):
-    result = write(tmp_path, upserts(bucket="1"), rows_of(5))
-    (path,) = paths_below(tmp_path)
+    result = kit.write(tmp_path, upserts(bucket="1"), rows_of(5))
+    (path,) = kit.paths_below(tmp_path)
     assert path.parent.name == "bucket-0"
     schema = pq.read_schema(path)
     assert schema.names == ["_KEY_k", "_KEY_s", "_SEQUENCE_NUMBER", "_VALUE_KIND", "k", "s", "v"]
     ids = [int(schema.field(name).metadata[b"PARQUET:field_id"]) for name in schema.names]
     assert ids == [1073741823, 1073741824, 2147483646, 2147483645, 0, 1, 2]
-    assert files_of(result)[0].file_size == path.stat().st_size
+    assert kit.files_of(result)[0].file_size == path.stat().st_size
 
 
 @settings(max_examples=often(16))
@@ -87,11 +77,11 @@ def test_last_row_of_key_is_written_with_any_buffer(
     batches = rows.to_batches(max_chunksize=batch_rows) or [
         pa.RecordBatch.from_pylist([], schema=rows.schema)
     ]
-    result = write(path, schema, batches)
+    result = kit.write(path, schema, batches)
     newest = {}
     for message in result.messages:
         for file in message.data_increment.new_files:
-            table = read_file(path, file.file_name)
+            table = kit.read_file(path, file.file_name)
             keys = list(zip(table["k"].to_pylist(), table["s"].to_pylist(), strict=True))
             assert keys == sorted(set(keys)), "sorted, each key once"
             buckets = bucket_numbers([table["k"], table["s"]], [bigint(), string()], 2)
@@ -102,11 +92,11 @@ def test_last_row_of_key_is_written_with_any_buffer(
                 newest[key] = max(newest.get(key, (-1, 0)), (number, value))
     assert {key: value for key, (_, value) in newest.items()} == last_of_each_key(rows)
     assert result.report.rows_in == len(records)
-    assert result.report.rows_written == sum(file.row_count for file in files_of(result))
+    assert result.report.rows_written == sum(file.row_count for file in kit.files_of(result))
 
 
 def test_metadata_matches_file(tmp_path):
-    schema = key_schema({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
+    schema = kit.key_schema({"k": "INT", "op": "STRING", "v": "STRING"}, **{"rowkind.field": "op"})
     rows = pa.table(
         {
             "k": pa.array([3, 1, 2, 1], pa.int32()),
@@ -114,7 +104,7 @@ def test_metadata_matches_file(tmp_path):
             "v": ["x" * 30, "a", "b", None],
         }
     )
-    (file,) = files_of(write(tmp_path, schema, rows))
+    (file,) = kit.files_of(kit.write(tmp_path, schema, rows))
     types = [integer(), string(), string()]
     assert (file.row_count, file.delete_row_count, file.level) == (3, 2, 0)
     assert (file.min_sequence_number, file.max_sequence_number) == (0, 3)
@@ -127,12 +117,12 @@ def test_metadata_matches_file(tmp_path):
     assert file.value_stats.null_counts == (0, 0, 1)
     assert file.value_stats_cols is None
     assert file.file_source is FileOrigin.APPEND
-    assert read_file(tmp_path, file.file_name)["_VALUE_KIND"].to_pylist() == [3, 1, 0]
+    assert kit.read_file(tmp_path, file.file_name)["_VALUE_KIND"].to_pylist() == [3, 1, 0]
 
 
 def test_keys_are_cut_in_no_key_bounds(tmp_path):
     schema = table_schema({"k": "STRING"}, primary_keys=["k"], options={"bucket": "1"})
-    (file,) = files_of(write(tmp_path, schema, pa.table({"k": ["a" * 40, "b" * 40]})))
+    (file,) = kit.files_of(kit.write(tmp_path, schema, pa.table({"k": ["a" * 40, "b" * 40]})))
     for row, letter in ((file.min_key, "a"), (file.key_stats.max_values, "b")):
         assert deserialize_row(row, [string()]) == (letter * 40,)
     assert deserialize_row(file.value_stats.max_values, [string()]) == ("b" * 15 + "c",)
@@ -140,14 +130,14 @@ def test_keys_are_cut_in_no_key_bounds(tmp_path):
 
 def test_sequence_numbers_continue_in_bucket(tmp_path):
     schema = upserts(bucket="1")
-    first = write(tmp_path, schema, rows_of(10))
-    (file,) = files_of(write(tmp_path, schema, rows_of(4), bucket_states=states(first)))
+    first = kit.write(tmp_path, schema, rows_of(10))
+    (file,) = kit.files_of(kit.write(tmp_path, schema, rows_of(4), bucket_states=kit.states(first)))
     assert (file.min_sequence_number, file.max_sequence_number) == (10, 13)
 
 
 def test_files_roll_between_keys(tmp_path):
     schema = upserts(bucket="1", **{"target-file-size": "2 kb"})
-    files = files_of(write(tmp_path, schema, rows_of(3000)))
+    files = kit.files_of(kit.write(tmp_path, schema, rows_of(3000)))
     assert len(files) > 3
     names = [file.file_name.rsplit("-", 1) for file in files]
     assert len({identity for identity, _ in names}) == 1
@@ -160,7 +150,7 @@ def test_files_roll_between_keys(tmp_path):
 def test_full_buffer_is_flushed_into_further_sorted_runs(tmp_path):
     schema = upserts(bucket="1", **{"write-buffer-size": "20 kb"})
     batches = rows_of(4000, keys=100).to_batches(max_chunksize=200)
-    files = files_of(write(tmp_path, schema, batches))
+    files = kit.files_of(kit.write(tmp_path, schema, batches))
     assert len(files) > 2
     ranges = [(file.min_sequence_number, file.max_sequence_number) for file in files]
     assert all(high < low for (_, high), (low, _) in itertools.pairwise(ranges))
@@ -176,23 +166,23 @@ def test_only_largest_buckets_are_flushed(tmp_path):
     keys = pa.array(range(3000), pa.int32())
     parts = pa.array([0 if n % 9 else n % 10 for n in range(3000)], pa.int32())
     rows = pa.table({"p": parts, "k": keys}).to_batches(max_chunksize=30)
-    result = write(tmp_path, schema, rows)
+    result = kit.write(tmp_path, schema, rows)
     counts = {
         message.partition: len(message.data_increment.new_files) for message in result.messages
     }
     assert counts[serialize_row([0], [integer()])] > 1
     assert sum(count == 1 for count in counts.values()) == 9
-    assert sum(file.row_count for file in files_of(result)) == 3000
+    assert sum(file.row_count for file in kit.files_of(result)) == 3000
 
 
 # ------------------------------------------------------------------------------------ append
 def test_append_files_keep_order_and_count_their_rows(tmp_path):
     rows = rows_of(5000)
     schema = table_schema(KEYED, options={"target-file-size": "4 kb"})
-    result = write(tmp_path, schema, rows.to_batches(max_chunksize=700))
-    files = files_of(result)
+    result = kit.write(tmp_path, schema, rows.to_batches(max_chunksize=700))
+    files = kit.files_of(result)
     assert len(files) > 2
-    assert read_all(tmp_path, result).to_pydict() == rows.to_pydict()
+    assert kit.read_all(tmp_path, result).to_pydict() == rows.to_pydict()
     next_number = 0
     for file in files:
         assert file.min_sequence_number == next_number
@@ -207,19 +197,19 @@ def test_append_files_keep_order_and_count_their_rows(tmp_path):
 def test_append_order_does_not_depend_on_buffer(tmp_path, buffer_bytes):
     rows = rows_of(3000)
     schema = table_schema(KEYED, options={"write-buffer-size": buffer_bytes})
-    result = write(tmp_path, schema, rows.to_batches(max_chunksize=170))
-    assert read_all(tmp_path, result).to_pydict() == rows.to_pydict()
+    result = kit.write(tmp_path, schema, rows.to_batches(max_chunksize=170))
+    assert kit.read_all(tmp_path, result).to_pydict() == rows.to_pydict()
 
 
 @pytest.mark.parametrize("buffer_bytes", ["1", "3 kb", "20 kb", "1 mb"])
 def test_partitions_of_append_table_keep_their_order(tmp_path, buffer_bytes):
     rows = rows_of(3000)
     schema = table_schema(KEYED, partition_keys=["s"], options={"write-buffer-size": buffer_bytes})
-    result = write(tmp_path, schema, rows.to_batches(max_chunksize=170))
+    result = kit.write(tmp_path, schema, rows.to_batches(max_chunksize=170))
     assert len(result.messages) == 7
     for message in result.messages:
         (value,) = deserialize_row(message.partition, [string()])
-        tables = [read_file(tmp_path, f.file_name) for f in message.data_increment.new_files]
+        tables = [kit.read_file(tmp_path, f.file_name) for f in message.data_increment.new_files]
         expected = rows.filter(pa.compute.equal(rows["s"], value))
         assert pa.concat_tables(tables).to_pydict() == expected.to_pydict()
         assert all(
@@ -237,18 +227,18 @@ def test_more_partitions_than_open_files_are_written(tmp_path):
     numbers = pa.array(range(600), pa.int32())
     parts = pa.array([n % 100 for n in range(600)], pa.int32())
     rows = pa.table({"p": parts, "v": numbers})
-    result = write(tmp_path, schema, rows.to_batches(max_chunksize=150))
+    result = kit.write(tmp_path, schema, rows.to_batches(max_chunksize=150))
     assert len(result.messages) == 100
-    assert sorted(read_all(tmp_path, result)["v"].to_pylist()) == list(range(600))
+    assert sorted(kit.read_all(tmp_path, result)["v"].to_pylist()) == list(range(600))
 
 
 def test_large_batch_is_cut_into_files_side_by_side(tmp_path, monkeypatch):
     monkeypatch.setattr("paimon_assets.engine.data.write.table_write._BATCH_ROWS", 1000)
     rows = rows_of(20_000)
     schema = table_schema(KEYED, options={"write-buffer-size": f"{rows.nbytes // 2}"})
-    result = write(tmp_path, schema, rows)
-    assert len({file.file_name.rsplit("-", 1)[0] for file in files_of(result)}) > 2
-    assert read_all(tmp_path, result).to_pydict() == rows.to_pydict()
+    result = kit.write(tmp_path, schema, rows)
+    assert len({file.file_name.rsplit("-", 1)[0] for file in kit.files_of(result)}) > 2
+    assert kit.read_all(tmp_path, result).to_pydict() == rows.to_pydict()
 
 
 @settings(max_examples=often(20))
@@ -270,13 +260,13 @@ def test_threads_write_rows_of_append_table_in_order(tmp_path_factory, sizes, th
         for start, size in zip([0, *ends], sizes, strict=False)
         for batch in rows.slice(start, size).to_batches()
     ]
-    context = context_of(path, table_schema(KEYED, options={"write-buffer-size": "16 kb"}))
+    context = kit.context_of(path, table_schema(KEYED, options={"write-buffer-size": "16 kb"}))
     empty = pa.RecordBatch.from_pylist([], schema=rows.schema)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("paimon_assets.engine.data.write.table_write._SMALL_BYTES", 0)
-        result = write_rows(context, [empty, *batches], FILE_IO, threads=Threads(threads))
-    assert read_all(path, result).to_pydict() == rows.to_pydict()
-    assert len(files_of(result)) <= rows.nbytes // (8 * 1024) + 1, "files of half a buffer"
+        result = write_rows(context, [empty, *batches], kit.FILE_IO, threads=Threads(threads))
+    assert kit.read_all(path, result).to_pydict() == rows.to_pydict()
+    assert len(kit.files_of(result)) <= rows.nbytes // (8 * 1024) + 1, "files of half a buffer"
 
 
 # ---------------------------------------------------------------------------- one bucket, none
@@ -290,33 +280,33 @@ def test_write_bucket_writes_to_given_directory(tmp_path):
     rows = pa.table({"p": pa.array([5, 5], pa.int32()), "k": pa.array([2, 1], pa.int32())})
     partition = serialize_row([5], [integer()])
     result = write_rows(
-        context_of(tmp_path, schema), rows.to_batches(), FILE_IO, target=(partition, 6)
+        kit.context_of(tmp_path, schema), rows.to_batches(), kit.FILE_IO, target=(partition, 6)
     )
     (message,) = result.messages
     assert (message.partition, message.bucket, message.total_buckets) == (partition, 6, 8)
-    (path,) = paths_below(tmp_path)
+    (path,) = kit.paths_below(tmp_path)
     assert path.parent == tmp_path / "p=5" / "bucket-6"
-    assert read_all(tmp_path, result)["k"].to_pylist() == [1, 2]
+    assert kit.read_all(tmp_path, result)["k"].to_pylist() == [1, 2]
 
 
 @pytest.mark.parametrize("schema", [upserts(), table_schema(KEYED)])
 def test_no_rows_write_no_files(tmp_path, schema):
-    result = write(
+    result = kit.write(
         tmp_path,
         schema,
         rows_of(3).slice(0, 0).to_batches()
         or [pa.RecordBatch.from_pylist([], schema=rows_of(1).schema)],
     )
     assert (result.messages, result.report) == ((), WriteReport())
-    assert paths_below(tmp_path) == []
+    assert kit.paths_below(tmp_path) == []
 
 
 def test_ignored_rows_are_counted_and_not_written(tmp_path):
-    schema = key_schema(
+    schema = kit.key_schema(
         {"k": "INT", "op": "STRING"}, **{"rowkind.field": "op", "ignore-delete": "true"}
     )
     rows = pa.table({"k": pa.array([1, 1, 2], pa.int32()), "op": ["+I", "-D", "-U"]})
-    report = write(tmp_path, schema, rows).report
+    report = kit.write(tmp_path, schema, rows).report
     assert report == WriteReport(rows_in=3, rows_ignored=2, rows_written=1)
 
 
@@ -326,8 +316,8 @@ def test_bad_batch_leaves_no_file(tmp_path):
     good = rows_of(100).to_batches()
     bad = pa.RecordBatch.from_pylist([{"k": None, "s": "a", "v": 1}], schema=rows_of(1).schema)
     with pytest.raises(InvalidInputError, match=r"'k'.*rows 100"):
-        write(tmp_path, schema, [*good, bad])
-    assert paths_below(tmp_path) == []
+        kit.write(tmp_path, schema, [*good, bad])
+    assert kit.paths_below(tmp_path) == []
 
 
 def test_failing_source_leaves_no_file(tmp_path):
@@ -336,27 +326,27 @@ def test_failing_source_leaves_no_file(tmp_path):
         raise RuntimeError("the source broke")
 
     with pytest.raises(RuntimeError, match="the source broke"):
-        write(tmp_path, table_schema(KEYED, options={"write-buffer-size": "1"}), break_off())
-    assert paths_below(tmp_path) == []
+        kit.write(tmp_path, table_schema(KEYED, options={"write-buffer-size": "1"}), break_off())
+    assert kit.paths_below(tmp_path) == []
 
 
 def test_overflow_in_thread_leaves_no_file(tmp_path):
-    schema = key_schema(**{"sequence.field": "seq", "sequence.auto-padding": "row-kind-flag"})
+    schema = kit.key_schema(**{"sequence.field": "seq", "sequence.auto-padding": "row-kind-flag"})
     rows = pa.table({"k": pa.array([1], pa.int32()), "seq": [2**62], "v": ["x"]})
     with pytest.raises(InvalidInputError, match=str(2**62)):
-        write(tmp_path, schema, rows)
-    assert paths_below(tmp_path) == []
+        kit.write(tmp_path, schema, rows)
+    assert kit.paths_below(tmp_path) == []
 
 
 @pytest.mark.parametrize("schema", [upserts(), table_schema(KEYED)])
 def test_failed_storage_call_leaves_no_file(tmp_path, schema):
     rows = rows_of(200)
     for call in range(100):
-        file_io = FaultyFileIO(FILE_IO, faults={call: Fault.FAIL})
+        file_io = FaultyFileIO(kit.FILE_IO, faults={call: Fault.FAIL})
         try:
-            write(tmp_path / str(call), schema, rows, file_io=file_io)
+            kit.write(tmp_path / str(call), schema, rows, file_io=file_io)
         except StorageError:
-            assert paths_below(tmp_path / str(call)) == []
+            assert kit.paths_below(tmp_path / str(call)) == []
         if not file_io.fired:
             return
     pytest.fail("the write never came to its end")
@@ -376,7 +366,7 @@ class FullDisk(LocalFileIO):
 def test_full_disk_is_storage_error_without_leftovers(tmp_path, file_format, make_schema):
     schema = make_schema(**{"file.format": file_format})
     with pytest.raises(StorageError, match=r"Storage failed while writing '.*\.(par|orc|avr)"):
-        write(tmp_path, schema, rows_of(20_000), file_io=FullDisk())
+        kit.write(tmp_path, schema, rows_of(20_000), file_io=FullDisk())
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -437,6 +427,6 @@ def test_memory_is_bounded_by_write_buffer_and_not_by_rows(tmp_path, keyed_table
             yield rows.take(pa.array(range(40_000))).to_batches()[0]  # memory of Arrow's own
             peak = max(peak, pa.total_allocated_bytes() - base)
 
-    assert write(tmp_path, schema, stream()).report.rows_in == batches * 40_000
+    assert kit.write(tmp_path, schema, stream()).report.rows_in == batches * 40_000
     assert batches * rows_of(40_000).nbytes > 8 * buffer * megabyte, "the test says nothing"
     assert peak < (3 * buffer if keyed_table else buffer / 3) * megabyte

@@ -16,16 +16,7 @@ import pytest
 
 from paimon_assets.engine.table.api import open_catalog
 from tests.testkit import foreign
-from tests.testkit.faults.asset_jobs import (
-    BEFORE,
-    NAME,
-    Fate,
-    Kind,
-    expected_rows,
-    instance_of,
-    prepare,
-    run,
-)
+from tests.testkit.faults import asset_jobs as jobs
 from tests.testkit.faults.whole_tables import check_whole
 from tests.testkit.faults.writers import fork_server
 from tests.testkit.processes import LONGEST_SECONDS
@@ -33,21 +24,21 @@ from tests.testkit.processes import LONGEST_SECONDS
 STRIDE = 29
 """Calls between two deaths in a hunt; each job and fate begins at another call."""
 SHIFT = int(os.environ.get("PAIMON_FUZZ_SEED", "1"))
-CASES = list(itertools.product(Kind, Fate))
+CASES = list(itertools.product(jobs.Kind, jobs.Fate))
 FEW = [
-    (Kind.IO_MANAGER, Fate.STEP),
-    (Kind.COMPACTION, Fate.POLICY),
-    (Kind.INGESTION, Fate.RUN),
-    (Kind.AUDIT, Fate.RUN),
-    (Kind.SEGMENTS, Fate.BOTH),
+    (jobs.Kind.IO_MANAGER, jobs.Fate.STEP),
+    (jobs.Kind.COMPACTION, jobs.Fate.POLICY),
+    (jobs.Kind.INGESTION, jobs.Fate.RUN),
+    (jobs.Kind.AUDIT, jobs.Fate.RUN),
+    (jobs.Kind.SEGMENTS, jobs.Fate.BOTH),
 ]
 """The jobs that the suite kills, once each."""
 IN_THE_MIDDLE = 45
 
 
-def execute(home: Path, kind: Kind, fate: Fate) -> int:
+def execute(home: Path, kind: jobs.Kind, fate: jobs.Fate) -> int:
     """Execute the job in a process of its own; return how it ended."""
-    process = fork_server().Process(target=run, args=(str(home), kind.value, fate.value))
+    process = fork_server().Process(target=jobs.run, args=(str(home), kind.value, fate.value))
     process.start()
     process.join(LONGEST_SECONDS)
     assert process.exitcode is not None, "the run hangs"
@@ -67,50 +58,50 @@ def let_go_on(pid: int) -> None:
         os.close(process)
 
 
-def is_resumed_after_kill(home: Path, kind: Kind, fate: Fate, steps: int) -> bool:
+def is_resumed_after_kill(home: Path, kind: jobs.Kind, fate: jobs.Fate, steps: int) -> bool:
     """Let someone die, execute again, and check; False if the job had ended before."""
     (home / "steps").write_text(str(steps))
     landing = foreign.states(home / "landing")
     ended = execute(home, kind, fate)
     taken = home / "taken"
     if taken.exists():
-        assert ended == {Fate.STEP: 1, Fate.POLICY: 0}.get(fate, -signal.SIGKILL)
+        assert ended == {jobs.Fate.STEP: 1, jobs.Fate.POLICY: 0}.get(fate, -signal.SIGKILL)
         try:
-            if fate in (Fate.RUN, Fate.BOTH):
-                with instance_of(home) as instance:
+            if fate in (jobs.Fate.RUN, jobs.Fate.BOTH):
+                with jobs.instance_of(home) as instance:
                     [died] = instance.get_runs()
                     instance.report_run_failed(died)  # as the daemon does that looks for dead runs
-            if fate is not Fate.POLICY:
+            if fate is not jobs.Fate.POLICY:
                 assert execute(home, kind, fate) == 0, "executed again"
         finally:
             let_go_on(int(taken.read_text()))
     else:
         assert ended == 0
-    table = open_catalog(str(home / "warehouse")).get_table(NAME)
+    table = open_catalog(str(home / "warehouse")).get_table(jobs.NAME)
     rows: list[Any] = table.new_read_builder().to_arrow()["n"].to_pylist()
-    assert sorted(rows) == expected_rows(kind)
-    assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, len(BEFORE) + 2))
+    assert sorted(rows) == jobs.expected_rows(kind)
+    assert [snapshot.id for snapshot in table.snapshots()] == list(range(1, len(jobs.BEFORE) + 2))
     check_whole(table._store)
     assert foreign.states(home / "landing") == landing
     return taken.exists()
 
 
-def home_of(tmp_path: Path, kind: Kind) -> Path:
+def home_of(tmp_path: Path, kind: jobs.Kind) -> Path:
     home = tmp_path / "home"
     home.mkdir()
-    prepare(home, kind)
-    instance_of(home).dispose()
+    jobs.prepare(home, kind)
+    jobs.instance_of(home).dispose()
     return home
 
 
 @pytest.mark.parametrize(("kind", "fate"), FEW)
-def test_killed_job_is_resumed(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+def test_killed_job_is_resumed(kind: jobs.Kind, fate: jobs.Fate, tmp_path: Path) -> None:
     assert is_resumed_after_kill(home_of(tmp_path, kind), kind, fate, IN_THE_MIDDLE)
 
 
 @pytest.mark.hunt_only
 @pytest.mark.parametrize(("kind", "fate"), CASES)
-def test_job_survives_kill_at_any_call(kind: Kind, fate: Fate, tmp_path: Path) -> None:
+def test_job_survives_kill_at_any_call(kind: jobs.Kind, fate: jobs.Fate, tmp_path: Path) -> None:
     home, template = home_of(tmp_path, kind), tmp_path / "template"
     shutil.copytree(home, template)
     deaths = 0

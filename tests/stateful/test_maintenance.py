@@ -17,6 +17,7 @@ import pytest
 from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.expire_partitions import compact_manifests
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     Retention,
@@ -24,15 +25,6 @@ from paimon_assets.engine.control.maintenance.expire_snapshots import (
     expire_snapshots,
 )
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.maintenance.references import (
-    changelog_entries,
-    data_file_paths,
-    existing_changelogs,
-    existing_snapshots,
-    metadata_paths,
-    other_branches,
-    retained_changelog,
-)
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -82,17 +74,17 @@ class Keeper:
         """Read all there is, of all branches, and compare."""
         self.note(table, again=True)
         assert foreign_files(table._store) == []
-        for store in (table._store, *other_branches(table._store)):
-            for snapshot in existing_snapshots(store):
+        for store in (table._store, *ref.other_branches(table._store)):
+            for snapshot in ref.existing_snapshots(store):
                 check_files(store, snapshot)
-            for changelog in existing_changelogs(store):
+            for changelog in ref.existing_changelogs(store):
                 _check_changelog(store, changelog)
 
     def note(self, table: Table, *, again: bool = False) -> None:
         """Read states that were not read before; all of them with `again`."""
-        for store in (table._store, *other_branches(table._store)):
+        for store in (table._store, *ref.other_branches(table._store)):
             reader = Table(store).new_read_builder()
-            for snapshot in existing_snapshots(store):
+            for snapshot in ref.existing_snapshots(store):
                 if again or snapshot.delta_manifest_list not in self._shown:
                     self._compare(snapshot, reader.at_snapshot(snapshot.id))
             for tag in store.tags.list():
@@ -106,36 +98,38 @@ class Keeper:
 
 def check_files(store: FileStore, snapshot: Snapshot) -> None:
     """Files that no read opens are there, too."""
-    assert all(map(store.file_io.exists, metadata_paths(store, snapshot)))
-    for entry in changelog_entries(store, snapshot):
-        assert all(map(store.file_io.exists, data_file_paths(store, entry)))
+    assert all(map(store.file_io.exists, ref.metadata_paths(store, snapshot)))
+    for entry in ref.changelog_entries(store, snapshot):
+        assert all(map(store.file_io.exists, ref.data_file_paths(store, entry)))
 
 
 def _check_changelog(store: FileStore, changelog: Snapshot) -> None:
     """Tags and changelogs can be read after their snapshot expired."""
-    entries = list(retained_changelog(store, changelog))
+    entries = list(ref.retained_changelog(store, changelog))
     if changelog.changelog_manifest_list is not None:
         assert sum(entry.file.row_count for entry in entries) == changelog.changelog_record_count
     for entry in entries:
-        assert all(map(store.file_io.exists, data_file_paths(store, entry)))
+        assert all(map(store.file_io.exists, ref.data_file_paths(store, entry)))
 
 
 def needed_exactly(store: FileStore) -> set[str]:
     """Return the data files that a branch needs, none that is only named."""
-    entries = [entry for s in existing_snapshots(store) for entry in changelog_entries(store, s)]
-    entries += [e for s in existing_changelogs(store) for e in retained_changelog(store, s)]
-    snapshots = existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]
+    entries = [
+        entry for s in ref.existing_snapshots(store) for entry in ref.changelog_entries(store, s)
+    ]
+    entries += [e for s in ref.existing_changelogs(store) for e in ref.retained_changelog(store, s)]
+    snapshots = ref.existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]
     for snapshot in snapshots:
         entries += FileStoreScan(store).live_files(snapshot)
-    return {path for entry in entries for path in data_file_paths(store, entry)}
+    return {path for entry in entries for path in ref.data_file_paths(store, entry)}
 
 
 def named_files(store: FileStore) -> set[str]:
     """Return the data files that some manifest of a snapshot or tag names, be it as deleted."""
     entries: list[ManifestEntry] = []
-    for snapshot in existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]:
+    for snapshot in ref.existing_snapshots(store) + [tag.snapshot for tag in store.tags.list()]:
         entries += store.manifests.read_all(store.manifests.manifests_of(snapshot))
-    return {path for entry in entries for path in data_file_paths(store, entry)}
+    return {path for entry in entries for path in ref.data_file_paths(store, entry)}
 
 
 def stored_files(store: FileStore) -> set[str]:

@@ -32,16 +32,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, par
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
 from paimon_assets.engine.codec.row_files import as_file, ended_lines, with_place
 from paimon_assets.engine.data.format import base
-from paimon_assets.engine.data.format.text_streams import (
-    BYTE_ORDER_MARK,
-    check_width,
-    has_rows,
-    open_text_stream,
-    with_plain_members,
-    without_array,
-    without_comments,
-    without_escapes,
-)
+from paimon_assets.engine.data.format import text_streams as streams
 from paimon_assets.engine.data.nested import with_parts
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePattern
@@ -62,7 +53,9 @@ class CountedRows(base.FormatReader):
 
     def _columns(self, file: base.FileToRead) -> pa.Schema:
         size, is_json = self._source.size(), isinstance(self, JsonReader)
-        self._has_rows = has_rows(self._file_io, self._path, size, self._text, is_json=is_json)
+        self._has_rows = streams.has_rows(
+            self._file_io, self._path, size, self._text, is_json=is_json
+        )
         if self._has_rows:
             return self._own_columns(file)
         return pa.schema([field.with_nullable(nullable=False) for field in self._declared.values()])
@@ -72,7 +65,7 @@ class CountedRows(base.FormatReader):
         """Read the columns of a file that is not empty."""
 
     def _text_stream(self) -> Any:
-        return open_text_stream(self._file_io, self._path, self._text, self._source.size())
+        return streams.open_text_stream(self._file_io, self._path, self._text, self._source.size())
 
     @abstractmethod
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -104,7 +97,9 @@ class TextReader(CountedRows):
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         line_end = (self._text.line_end or "\n").encode()
         with self._text_stream() as stream:
-            rest = bytes(stream.read(len(BYTE_ORDER_MARK))).removeprefix(BYTE_ORDER_MARK)
+            rest = bytes(stream.read(len(streams.BYTE_ORDER_MARK))).removeprefix(
+                streams.BYTE_ORDER_MARK
+            )
             while block := stream.read(BLOCK_BYTES):
                 whole, end, rest = (rest + bytes(block)).rpartition(line_end)
                 if end:
@@ -127,7 +122,7 @@ class CsvReader(CountedRows):
         names = self._text.names
         if names is None:
             with self._stream() as stream:
-                check_width(stream, self._text.delimiter)
+                streams.check_width(stream, self._text.delimiter)
             with self._stream() as stream:
                 names = tuple(self._open(stream, {}, None).schema.names)
         return pa.schema([self._declared.get(n, pa.field(n, pa.string())) for n in names])
@@ -159,9 +154,9 @@ class CsvReader(CountedRows):
     def _stream(self) -> Any:
         stream, text = self._text_stream(), self._text
         if text.quote and text.escape not in ("", text.quote):
-            stream = as_file(without_escapes(stream, text))
+            stream = as_file(streams.without_escapes(stream, text))
         if text.comment:
-            stream = as_file(without_comments(stream, text))
+            stream = as_file(streams.without_comments(stream, text))
         return as_file(ended_lines(stream), in_blocks=True)
 
     def _open(
@@ -253,11 +248,11 @@ class JsonReader(CountedRows):
         stream = self._text_stream()
         blocks = iter(lambda: bytes(stream.read(BLOCK_BYTES)), b"")
         if self._text.multi_line:
-            blocks = without_array(stream)
+            blocks = streams.without_array(stream)
         lines = as_file(checked_records(blocks, is_lines=not self._text.multi_line))
         texts = [field.name for field in fields if pat.is_string(field.type)]
         maps = [field.name for field in fields if pat.is_map(field.type)]
-        return as_file(with_plain_members(lines, texts, maps)) if texts or maps else lines
+        return as_file(streams.with_plain_members(lines, texts, maps)) if texts or maps else lines
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
         behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others

@@ -31,12 +31,7 @@ from paimon_assets.engine.control.listeners import find_followed
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.write_planning import key_bootstrap, write_context
 from paimon_assets.engine.embedded import EmbeddedExecutor
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BATCH_COMMIT_IDENTIFIER,
-    FIRST_SNAPSHOT_ID,
-    CommitKind,
-    Snapshot,
-)
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, any_of, bind
 from paimon_assets.engine.spec.schema.schema import BucketMode
@@ -54,12 +49,12 @@ class CommitBuilder(Value):
     `FormatError`, if a file is damaged; nothing was committed.
     """
 
-    commit_kinds: ClassVar[tuple[CommitKind, ...]] = tuple(CommitKind)
+    commit_kinds: ClassVar[tuple[snap.CommitKind, ...]] = tuple(snap.CommitKind)
     """Which snapshots count as made before."""
 
     store: FileStore
     commit_user: str | None = None
-    commit_identifier: int = BATCH_COMMIT_IDENTIFIER
+    commit_identifier: int = snap.BATCH_COMMIT_IDENTIFIER
     properties: Mapping[str, str] = field(default_factory=dict)
     condition: Condition | None = None
 
@@ -87,7 +82,7 @@ class CommitBuilder(Value):
         """
         return replace(self, condition=_both(self.condition, condition))
 
-    def find_committed(self) -> Snapshot | None:
+    def find_committed(self) -> snap.Snapshot | None:
         """Return the snapshot this user and identifier made before, if any."""
         if self.commit_user is None:
             return None
@@ -97,11 +92,11 @@ class CommitBuilder(Value):
 
     def commit_as(
         self,
-        kind: CommitKind,
+        kind: snap.CommitKind,
         messages: Sequence[CommitMessage],
         condition: Condition | None = None,
         **checks: Any,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Commit messages as one snapshot of a kind; `checks` are those of a `FileStoreCommit`."""
         both = _both(self.condition, condition)
         return FileStoreCommit(self.store, condition=both, **checks).commit(
@@ -119,7 +114,7 @@ class CommitBuilder(Value):
         partitions: frozenset[bytes] | None = None,
         predicate: Predicate | None = None,
         **checks: Any,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Replace partitions by the files of messages, as `FileStoreCommit.overwrite`."""
         return FileStoreCommit(self.store, condition=self.condition, **checks).overwrite(
             messages,
@@ -136,7 +131,7 @@ def _both(first: Condition | None, second: Condition | None) -> Condition | None
     if first is None or second is None:
         return first or second
 
-    def check(latest: Snapshot | None) -> None:
+    def check(latest: snap.Snapshot | None) -> None:
         first(latest)
         second(latest)
 
@@ -165,7 +160,7 @@ class Overwrite(Value):
 class WriteOutcome(Value):
     """The outcome of a write."""
 
-    snapshot: Snapshot | None
+    snapshot: snap.Snapshot | None
     """The snapshot that holds the rows; None if there was nothing to commit."""
     report: WriteReport
     was_already_committed: bool = False
@@ -282,7 +277,7 @@ class WriteBuilder(CommitBuilder):
             )
         chosen: Executor[Any] = executor or EmbeddedExecutor()
         if self.store.managed is None:
-            self.store.file_io.prepare_publish(self.store.paths.snapshot(FIRST_SNAPSHOT_ID))
+            self.store.file_io.prepare_publish(self.store.paths.snapshot(snap.FIRST_SNAPSHOT_ID))
         if self._may_guess(frame, chosen):
             with self.store.ahead(with_break=True, guesses=True) as confirm:
                 try:
@@ -430,7 +425,7 @@ class WriteBuilder(CommitBuilder):
             partitions=over.predicate if over else None,
         )
 
-    def commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
+    def commit(self, messages: Sequence[CommitMessage]) -> snap.Snapshot:
         """Commit messages as one snapshot; on a definite failure their files are removed.
 
         Raises:
@@ -474,9 +469,9 @@ class WriteBuilder(CommitBuilder):
             table=self.store.label,
         )
 
-    def _commit(self, messages: Sequence[CommitMessage]) -> Snapshot:
+    def _commit(self, messages: Sequence[CommitMessage]) -> snap.Snapshot:
         if self.overwrites is None:
-            return self.commit_as(CommitKind.APPEND, messages, confirm=self._confirm)
+            return self.commit_as(snap.CommitKind.APPEND, messages, confirm=self._confirm)
         written = frozenset(message.partition for message in messages)
         return self.overwrite_as(
             messages,
@@ -497,7 +492,7 @@ class WriteBuilder(CommitBuilder):
 
 def _commit_audited(
     write: WriteBuilder, messages: Sequence[CommitMessage], audit: Audit
-) -> Snapshot:
+) -> snap.Snapshot:
     with undo.deleted_on_definite_failure(lambda: write.abort(messages)):
         from paimon_assets.engine.table.write.staged_batch import stage
 
@@ -520,7 +515,7 @@ def _commit_audited(
 
 def drop_partitions(
     store: FileStore, specs: Sequence[PartitionSpec], *, commit_user: str | None = None
-) -> Snapshot:
+) -> snap.Snapshot:
     """Empty all partitions that match one of some specs (`Table.drop_partitions`)."""
     bound = [bound_spec(store.schema, spec, table=store.label) for spec in specs]
     predicates = [predicate for predicate in bound if predicate is not None]
@@ -532,7 +527,7 @@ def drop_partitions(
 
 def empty(
     store: FileStore, predicate: Predicate | None = None, *, commit_user: str | None = None
-) -> Snapshot:
+) -> snap.Snapshot:
     """Empty the partitions for which a bound predicate is true; None empties the table.
 
     Emptying again under one name finds the first time.
