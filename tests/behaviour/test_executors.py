@@ -237,11 +237,12 @@ def test_missing_data_file_is_reported_as_such(runner, new_catalog, warehouse):
 
 def test_one_commit_user_writes_once(runner, new_catalog):
     table = new_table(new_catalog, ORDERS)
-    builder = table.new_write_builder().with_commit_user("run-1")
+    builder = table.new_write_builder().with_commit_user("run-1").with_properties({"a": "b"})
     first = runner.write(builder, (1, "a", 1))
     again = runner.write(builder, (1, "a", 1))
     assert (first.was_already_committed, again.was_already_committed) == (False, True)
     assert again.snapshot == first.snapshot
+    assert first.snapshot.properties["a"] == "b"
     assert read(runner, table).num_rows == 1
 
 

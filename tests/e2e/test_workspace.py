@@ -6,13 +6,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
 from jobs import definitions
-from jobs.demo.tables import FlightChangesConfig, ingestion_config
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADING_SECONDS = 10
@@ -126,22 +124,3 @@ def test_config_of_schedule_is_valid(defs: dg.Definitions):
             [request] = schedule.evaluate_tick(context).run_requests or []
         job = defs.resolve_job_def(schedule.job_name)
         assert dg.validate_run_config(job, dict(request.run_config) or None)
-
-
-def test_launchpad_of_ingestion_job_is_filled_and_valid(defs: dg.Definitions):
-    job = defs.resolve_job_def("ingestion_job")
-    config: dict[str, Any] = ingestion_config(FlightChangesConfig()).to_config_dict()
-    assert set(config["ops"]) == {
-        "landing__flight_changes",
-        "demo__flights",
-        "demo__flights_unpadded",
-        "demo__weather",
-    }
-    assert dg.validate_run_config(job, config)
-    assert dg.validate_run_config(job, None)
-
-
-def test_wrong_config_is_refused_before_run(defs: dg.Definitions):
-    job = defs.resolve_job_def("ingestion_job")
-    with pytest.raises(dg.DagsterInvalidConfigError, match="max_filez"):
-        dg.validate_run_config(job, {"ops": {"demo__flights": {"config": {"max_filez": 3}}}})

@@ -117,14 +117,6 @@ def test_postponed_buckets_are_assigned_on_write_by_default(catalog):
     assert {entry.total_buckets for entry in table.state.live_files()} == {1}
 
 
-def test_rows_that_wait_are_not_read(catalog):
-    options = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
-    table = new_table(catalog, key_schema(**options))
-    assert (write(table, (1, "a", 1), (2, "a", 2)).id, read(table)) == (1, [])
-    (entry,) = table.state.live_files()
-    assert (entry.bucket, entry.total_buckets, entry.file.row_count) == (-2, -2, 2)
-
-
 @pytest.mark.parametrize(
     "options", [{"deletion-vectors.enabled": "true"}, {"merge-engine": "first-row"}]
 )

@@ -84,12 +84,6 @@ def test_point_read_opens_one_file_of_many(catalog):
     assert sum(len(split.data_files) for split in point.splits) == 1
 
 
-def test_empty_table_reads_as_no_rows_of_its_schema(catalog):
-    read = append_table(catalog).to_arrow(["v", "id"])
-    assert read.num_rows == 0
-    assert read.schema.names == ["v", "id"]
-
-
 def test_empty_write_commits_only_on_request(catalog):
     table = append_table(catalog)
     empty = arrow(table.schema)
@@ -98,18 +92,6 @@ def test_empty_write_commits_only_on_request(catalog):
     assert made is not None
     assert made.id == 1
     assert table.to_arrow().num_rows == 0
-
-
-def test_repeated_writer_commits_once(catalog):
-    table = append_table(catalog)
-    builder = table.new_write_builder().with_commit_user("run-1").with_properties({"a": "b"})
-    rows = pa.table({"id": [1], "dt": ["a"], "v": [1.0]})
-    first = builder.write(rows)
-    again = builder.write(rows)
-    assert again.was_already_committed
-    assert again.snapshot == first.snapshot
-    assert first.snapshot.properties["a"] == "b"
-    assert table.to_arrow().num_rows == 1
 
 
 @pytest.mark.parametrize(
