@@ -15,8 +15,7 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
-from paimon_assets.engine.control.maintenance.references import data_file_paths, metadata_paths
+from paimon_assets.engine.control.maintenance.expire_snapshots import expire_snapshots
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
@@ -26,9 +25,9 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit import metadata_tables as kit
 from tests.testkit.effort import is_hunt
+from tests.testkit.faults.whole_tables import NEWEST, check_whole
 from tests.testkit.faulty_fileio import FaultyFileIO
 
-NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
 LATER = kit.FixedClock(now=4_000_000_000_000)
 
 Command = Callable[[FileStore], object]
@@ -91,21 +90,6 @@ def interleave(tmp_path, scene, one, other):
         if not other_errors:
             return
         yield Outcome(call=call, store=store, one=error, other=other_errors[0])
-
-
-def check_whole(store):
-    """Every snapshot and tag has all of its files, and snapshots follow each other."""
-    ids = store.snapshots.list_ids()
-    assert ids == list(range(ids[0], ids[0] + len(ids)))
-    assert kit.newest(store).id == ids[-1]
-    file_io = LocalFileIO()
-    snapshots = [store.snapshots.snapshot(number) for number in ids]
-    for snapshot in [*snapshots, *(tag.snapshot for tag in store.tags.list())]:
-        paths = set(metadata_paths(store, snapshot))
-        for entry in FileStoreScan(store).live_files(snapshot):
-            paths |= set(data_file_paths(store, entry))
-        missing = [path for path in paths if not file_io.exists(path)]
-        assert not missing, f"snapshot {snapshot.id} lacks {missing}"
 
 
 def expire(store):
