@@ -100,6 +100,9 @@ class Root(Value):
         if stored(snapshot.id) == self.snapshot:
             path = paths.changelog(snapshot.id) if is_log else paths.snapshot(snapshot.id)
             store.file_io.replace(path, snapshot_to_json(snapshot))
+            earliest = store.changelogs.earliest_hint() if is_log else store.snapshots.earliest_id()
+            if (earliest or 0) > snapshot.id:  # it expired meanwhile, and is back
+                store.file_io.delete_file(path)
 
 
 def roots_of(store: FileStore) -> list[Root]:

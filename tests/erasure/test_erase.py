@@ -14,6 +14,7 @@ from paimon_assets import EmbeddedExecutor, Table
 from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
+from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.erasure import erase
@@ -428,6 +429,28 @@ def test_earlier_planned_operation_restores_no_row(tmp_path, kind):
     erase(table, f"email = '{MARK}'", orphans_older_than_ms=0)
     assert files_with(tmp_path, MARK) == []
     check_sound(table)
+
+
+@pytest.mark.parametrize("change", ["publish", "replace"])
+def test_tag_that_changes_beside_erasure_has_its_files(tmp_path, change):
+    table = new_table(tmp_path, COLUMNS, options=PLAIN)
+    for number in range(2):
+        write(table, (number, "a", "bob", 1), (number + 10, "a", MARK, 1))
+    table.tags.create("old", 1)
+    second, todo = table._store.snapshots.snapshot(2), ["erase"]
+
+    def rival(_, method, path):
+        if method == change and "/tag/" in path and todo:
+            todo.pop()
+            erase(table, f"email = '{MARK}'")
+
+    tags = TagManager(FaultyFileIO(LocalFileIO(), before=rival), table._store.paths)
+    changed = tags.rename("old", "new") if change == "publish" else tags.replace("old", second)
+    assert not todo
+    ids = table.new_read_builder().at_tag(changed.name).to_arrow(EXECUTOR)["id"].to_pylist()
+    assert sorted(ids) == list(range(changed.snapshot.id))
+    assert len(table.tags.list()) == 1
+    assert files_with(tmp_path, MARK) == []
 
 
 @pytest.mark.parametrize(

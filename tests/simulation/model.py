@@ -267,6 +267,8 @@ class Model:
             root.is_astray = (
                 source is None or source.is_astray or source.snapshot.names_other_files(snapshot)
             )
+        if is_snapshot and not is_new and self._is_going_on("erase"):
+            root.is_astray |= self._is_expired(path, snapshot.id)
         store = None if root.is_astray or self._is_moving else self._store(match)
         if store is None:
             return
@@ -276,6 +278,13 @@ class Model:
             self._check_adds(path, root)
         elif is_new or is_erased:
             self._check_rows(Table(store), snapshot)
+
+    def _is_expired(self, path: str, number: int) -> bool:
+        """Whether an erasure replaced an expired snapshot: it looks again, and deletes it."""
+        home = path.rpartition("/")[0]
+        hint = f"{home}/EARLIEST"
+        oldest = self.world.store.file(hint).data if self.world.store.has(hint) else b""
+        return number < int(oldest or 0) and self.world.store.has(f"{home}/snapshot-{int(oldest)}")
 
     def _is_going_on(self, *names: str) -> bool:
         return any(r.task.name in names and r.ended is None for r in self.records)

@@ -125,6 +125,12 @@ a tag of a snapshot that an erasure replaced meanwhile is not left
   DISK; erase tag; 1:5
 nor is a branch of it
   DISK; erase branch; 1:6
+nor does a snapshot come back that expired while an erasure replaced it
+  DISK; erase expire; 0:231 1:999
+nor on HDFS, where it is absent meanwhile
+  HDFS bare; erase expire; 0:209 1:999
+nor on S3
+  S3 bare; erase expire; 0:151 1:999
 an erasure leaves the base of a commit that was made after it read the newest
   S3 bare; erase - delete - serve+clean+overwrite; 0:6 4:24 0:15 2:6 4:8 0:5 4:18 0:6 2:5 0:38
   2:5 4:19 0:10 4:6 0:5 4:8 0:3 2:11 4:17 0:3 2:2 0:4 4:1 2:6 4:6 0:5 4:6 0:2 4:6 0:3 4:10 0:1

@@ -1,6 +1,6 @@
 """Expire old snapshots and changelogs, oldest first, each with the files that nothing else needs.
 
-    changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ hint, their files ─▶ next ones
+    hint ─▶ changelogs kept? ─▶ some snapshot files ─▶ needed by now? ─▶ their files ─▶ next ones
     hint to the oldest ─▶ changelog file ─▶ its data files ─▶ its list and manifests ─▶ the next one
 
 Numbers decide which snapshots stay (`Retention`), then readers: consumers, and snapshots that a
@@ -426,6 +426,10 @@ def _delete(
         some = steps[count : count + _STEPS_AT_ONCE]
         if not store.snapshots.is_same(survivor):
             return count
+        is_last = some[-1] is steps[-1]
+        oldest = survivor if is_last else steps[count + _STEPS_AT_ONCE].snapshot
+        # First: by it an erasure sees that the snapshot which it has replaced expired meanwhile.
+        store.snapshots.write_earliest_hint(oldest.id)
         if not _delete_snapshots(store, some, survivor, keeps_changelogs=keeps_changelogs):
             return count
         own = (step.snapshot for step in some if step.snapshot.id not in shared)
@@ -433,9 +437,6 @@ def _delete(
             return count  # files of these snapshots become orphans, but for those of the last
         if not store.snapshots.is_same(survivor):  # by a rollback whose mark is gone again
             return count
-        if some[-1] is steps[-1]:
-            # Directly afterwards: a late hint could lead to a late snapshot below the line.
-            store.snapshots.write_earliest_hint(survivor.id)
         data_paths = [path for step in some for path in step.data_paths]
         delete_files(store, [*data_paths, *(path for step in some for path in step.metadata_paths)])
         delete_empty_partitions(store, data_paths)
@@ -462,12 +463,12 @@ def _delete_snapshots(
             store.file_io.delete_file(store.paths.changelog(number))
         store.file_io.delete_file(store.paths.snapshot(number))
         if not store.snapshots.is_same(survivor):
-            _put_back(store, [each.snapshot for each in steps[:count]])
+            _put_back(store, [each.snapshot for each in steps[:count]], survivor)
             return False
     return True
 
 
-def _put_back(store: FileStore, deleted: Sequence[Snapshot]) -> None:
+def _put_back(store: FileStore, deleted: Sequence[Snapshot], survivor: Snapshot) -> None:
     """Restore the target of a rollback, with the table there and no older snapshot left.
 
     The mark names the target. A rollback that has finished, and removed its mark, found its
@@ -478,6 +479,10 @@ def _put_back(store: FileStore, deleted: Sequence[Snapshot]) -> None:
     marks = rolled_back_to(status.name for status in tags)
     marked = [snapshot for snapshot in deleted if snapshot.id in marks]
     ids, last = store.snapshots.list_ids(), deleted[-1]
+    is_replaced = survivor.id not in ids and max(ids, default=0) > survivor.id
+    if is_replaced or store.snapshots.is_same(survivor):
+        return  # an erasure on HDFS, which has no step that replaces a file
+    store.snapshots.forget_earliest()  # numbers are used again
     for snapshot in marked or [last]:
         is_next = not ids or ids[0] == snapshot.id + 1 or (bool(marked) and ids[0] > snapshot.id)
         if is_next and store.schemas.is_same(store.schema):

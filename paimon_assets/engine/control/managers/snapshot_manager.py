@@ -313,20 +313,26 @@ class SnapshotManager:
     def delete_after(self, snapshot_id: int) -> tuple[int, ...]:
         """Delete all later snapshots, newest first, and return their ids.
 
-        The hint is deleted first: a reader that believed it would find nothing. A crash leaves no
-        new gap among the snapshots. Concurrent commits are deleted, but for the next snapshot: that
-        can only be built on this one.
+        `LATEST` is deleted first: a reader that believed it would find nothing. `EARLIEST` is
+        deleted last, for its number may be used again. A crash leaves no new gap among the
+        snapshots. Concurrent commits are deleted, but for the next snapshot: that can only be built
+        on this one.
         """
         gone: list[int] = []
         while True:
             first = snapshot_id + (2 if gone else 1)
             later = [number for number in reversed(self.list_ids()) if number >= first]
             if not later:
+                self.forget_earliest()
                 return tuple(gone)
             self._file_io.delete_file(f"{self._paths.snapshot_directory}/{LATEST}")
             for number in later:
                 self._file_io.delete_file(self._paths.snapshot(number))
             gone += later
+
+    def forget_earliest(self) -> None:
+        """Let the next reader look for the oldest snapshot."""
+        self._file_io.delete_file(f"{self._paths.snapshot_directory}/{EARLIEST}")
 
     def write_earliest_hint(self, snapshot_id: int) -> None:
         """Write for the next reader which snapshot is the oldest."""

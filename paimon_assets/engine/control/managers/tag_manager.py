@@ -60,21 +60,30 @@ class TagManager:
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
         before = self.get(name)
-        tag = self._new(name, snapshot, time_retained)
-        self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(tag))
-        if not self._snapshots.has_its_files(snapshot):
-            self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(before))
-            raise self._expiry_error(name, snapshot)
-        return tag
+        while True:
+            tag = self._new(name, snapshot, time_retained)
+            self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(tag))
+            stored = self._snapshots.snapshot_or_none(snapshot.id)
+            if stored is not None and not stored.names_other_files(snapshot):
+                return tag
+            if stored is None or not stored.is_restated(snapshot):
+                self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(before))
+                raise self._expiry_error(name, snapshot)
+            snapshot = stored
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name; after a crash it may have both."""
         check_file_name("tag", new_name)
         self.get(name)
-        data = self._file_io.read_bytes(self._paths.tag(name))
-        if not publish_once(self._file_io, self._paths.tag(new_name), data):
+        path, new_path = self._paths.tag(name), self._paths.tag(new_name)
+        data = self._file_io.read_bytes(path)
+        if not publish_once(self._file_io, new_path, data):
             raise self._name_conflict(new_name)
-        self._file_io.delete_file(self._paths.tag(name))
+        if read_or_none(self._file_io, path) != data:
+            # An erasure replaced it, and deletes files of before; or it was renamed or deleted.
+            self._file_io.delete_file(new_path)
+            return self.rename(name, new_name)
+        self._file_io.delete_file(path)
         return self.get(new_name)
 
     def delete(self, name: str) -> Tag:
