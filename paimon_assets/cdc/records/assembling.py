@@ -225,11 +225,12 @@ def _encodings(
         if declared is not None and encoding.is_iso and declared.root is encoding.type.root:
             found[name] = replace(encoding, type=declared, decode=decoder_of(declared, options))
             continue
-        if declared is not None and encoding.type.root is types.TypeRoot.TIME:
+        is_time = encoding.type.root is types.TypeRoot.TIME
+        if declared is not None and (is_time or encoding.is_iso):
             if declared.root in types.CHARACTER_ROOTS:
                 found[name] = replace(encoding, type=types.string(), decode=encoding.as_text)
                 texts.add(name)
-            elif declared.root in types.INTEGER_ROOTS | {types.TypeRoot.DECIMAL}:
+            elif is_time and declared.root in types.INTEGER_ROOTS | {types.TypeRoot.DECIMAL}:
                 found[name] = encoding_of(declared, options)
                 texts.add(name)
             continue

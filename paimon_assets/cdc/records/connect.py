@@ -25,6 +25,7 @@ from paimon_assets.cdc.records.values import (
     clock_texts,
     fields_of,
     iso,
+    iso_texts,
     map_decoder,
     numbers,
     numbers_as,
@@ -131,7 +132,13 @@ def _form(schema: Schema, options: CdcOptions) -> Encoding:  # noqa: PLR0911
             as_text=lambda values: clock_texts(values.numbers(), unit),
         )
     if name in _ISO:
-        return Encoding(_ISO[name], lambda values: iso(values.texts(), _ISO[name]), is_iso=True)
+        data_type = _ISO[name]
+        return Encoding(
+            data_type,
+            lambda values: iso(values.texts(), data_type),
+            as_text=lambda values: iso_texts(values.texts(), data_type),
+            is_iso=True,
+        )
     if name.endswith(_DECIMAL) and kind == "bytes":
         return _decimal(parameters)
     if name == _VARIABLE:
@@ -259,7 +266,7 @@ def _as_text(form: Encoding) -> Encoding:
         return form
     if not supports_cast(form.type, types.string()):
         return Encoding(types.string(), Values.texts)
-    if form.type.root is types.TypeRoot.TIME:
+    if form.is_iso or form.type.root is types.TypeRoot.TIME:
         return Encoding(types.string(), form.as_text)
     decode = with_calendar(form, "has no text").decode
     return Encoding(

@@ -44,6 +44,8 @@ _MORE_THAN = {"day": "[ T].*[1-9]", "s": r"\.[0-9]*[1-9]"} | {
 _REAL = r"^[-+]?(?P<whole>[0-9]*)\.?(?P<rest>[0-9]*?)0*(?:[eE][+]?(?P<power>-?[0-9]+))?$"
 _WIDE, _DOUBLE_DIGITS = 76, (15, 17)
 """Of the widest decimal; those that every whole number of a DOUBLE, and every other one, keeps."""
+_FAR = "^[+-]|infinity$"
+"""ISO 8601 outside the years 0 to 9999, and PostgreSQL's infinities."""
 _CLOCK = r"^-?[0-9]+:[0-5][0-9]:[0-5][0-9](\.[0-9]*)?$"
 _HEX = np.full(256, 255, dtype=np.uint8)
 for _digits in (b"0123456789abcdef", b"0123456789ABCDEF"):
@@ -61,7 +63,7 @@ class Encoding(Struct, frozen=True):
     has_default: bool = False
     """Whether the source gives rows a value that their statement does not name."""
     as_text: Decode = Values.texts
-    """Values → texts, of a TIME that the source may have beyond a day, or of more digits."""
+    """Values → texts, of a time that the source may have beyond a day or the years 0 to 9999."""
     is_iso: bool = False
     """Whether values are texts of times, which may have more digits than the type."""
     is_number: bool = False
@@ -312,7 +314,10 @@ def _times(values: Values, data_type: types.DataType, unit: str) -> Array:
 def iso(texts: Array, data_type: types.DataType) -> Array:
     """Parse dates and times of ISO 8601, with a zone or, in UTC, without."""
     arrow_type: Any = to_arrow_type(data_type)
-    if data_type.root in (types.TypeRoot.DATE, types.TypeRoot.TIME):
+    is_time = data_type.root is types.TypeRoot.TIME
+    if not is_time and kernels.any(kernels.match_substring_regex(texts, _FAR)).as_py():
+        raise pa.ArrowInvalid(f"it is infinite, or outside the years 0 to 9999; {_AS_STRING}")
+    if is_time or data_type.root is types.TypeRoot.DATE:
         plain = kernels.replace_substring_regex(texts, "(Z|[+-]00:?00)$", "")
         return plain.cast(arrow_type) if arrow_type == pa.date32() else from_texts(plain, data_type)
     if kernels.any(kernels.match_substring_regex(texts, _MORE_THAN[arrow_type.unit])).as_py():
@@ -320,6 +325,15 @@ def iso(texts: Array, data_type: types.DataType) -> Array:
     if arrow_type.unit != "ns":
         texts = kernels.replace_substring_regex(texts, r"(\.[0-9]{6})0+", r"\1")
     return _parse_numbers(texts, arrow_type)
+
+
+def iso_texts(texts: Array, data_type: types.DataType) -> Array:
+    """Return ISO 8601 as Paimon casts it to texts; what the type does not hold is as it came."""
+    if data_type.root is types.TypeRoot.TIME:
+        return texts
+    is_held = kernels.invert(kernels.match_substring_regex(texts, f"{_FAR}|{_MORE_THAN['us']}"))
+    near = iso(kernels.if_else(is_held, texts, None), data_type)
+    return kernels.coalesce(cast_array(near, data_type, types.string()), texts)
 
 
 def with_calendar(encoding: Encoding, fault: str) -> Encoding:

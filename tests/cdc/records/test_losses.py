@@ -381,3 +381,27 @@ def test_time_has_its_year_or_is_refused(
     else:
         values = values.cast(pa.date32())
     assert values.cast(pa.int32())[0].as_py() == days
+
+
+@pytest.mark.parametrize("mapping", [(), (TypeMapping.TO_STRING,)])
+@pytest.mark.parametrize(
+    ("name", "wire", "text"),
+    [
+        ("IsoDate", "2020-01-02", "2020-01-02"),
+        ("IsoDate", "-0044-03-15", None),
+        ("IsoTimestamp", "+12345-01-02T03:04:05", None),
+        ("IsoTimestamp", "2020-01-02T03:04:05.123456789", None),
+        ("ZonedTimestamp", "-infinity", None),
+        ("ZonedTimestamp", "2020-01-02T03:04:05Z", "2020-01-02 03:04:05.000000"),
+    ],
+)
+def test_iso_text_that_no_type_holds_is_kept_as_string(
+    name: str, wire: str, text: str | None, mapping: tuple[TypeMapping, ...]
+) -> None:
+    call = partial(column, json.dumps(wire), {"type": "string", "name": f"{TIMES}{name}"})
+    options = CdcOptions(type_mapping=frozenset(mapping))
+    values = call(None if mapping else "STRING", options)
+    assert (values[0], values[1].to_pylist()) == ("STRING", [text or wire])
+    if text is None:
+        with pytest.raises(FormatError, match="declare the column as "):
+            call()
