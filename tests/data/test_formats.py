@@ -203,6 +203,33 @@ def test_avro_decimals_of_any_length_are_read(tmp_path):
     assert batch.column(0).to_pylist() == [value["w"] for value in values]
 
 
+def test_damaged_avro_file_is_named_once(tmp_path):
+    path = tmp_path / "data-0.avro"
+    path.write_bytes(b"Obj\x01junk")
+    with pytest.raises(FormatError, match="damaged Avro file") as caught, open_file(path):
+        pass
+    assert str(caught.value).count(str(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("time-micros", pa.time64("us")),
+        ("timestamp-nanos", pa.timestamp("ns")),
+        ("local-timestamp-nanos", pa.timestamp("ns", "UTC")),
+    ],
+)
+def test_avro_times_of_units_that_are_not_written_are_times(tmp_path, name, kind):
+    """As numbers they would join columns of numbers in files beside them."""
+    path, fields = tmp_path / "data-0.avro", [{"name": "t", "type": {"type": "long"}}]
+    fields[0]["type"]["logicalType"] = name
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"t": 5}])
+    (batch,) = file_batches(path, ["t"], 100)
+    assert batch.schema.field("t").type == kind
+    assert batch["t"].cast(pa.int64()).to_pylist() == [5]
+
+
 @pytest.mark.parametrize("precision", [1, 9, 18, 19, 37, 38])
 def test_avro_decimals_beyond_their_precision_are_null(tmp_path, precision):
     """As Java reads them: its sums may write them."""

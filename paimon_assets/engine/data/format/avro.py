@@ -171,8 +171,9 @@ class AvroReader(base.FormatReader):
             self._container = blocks.Container(self._source, self._source.size(), file.path)
             self._shape = shape_of(self._container.schema)
         except (FormatError, TypeError, LookupError, AttributeError) as error:
+            reason = str(error).removeprefix(f"{file.path}: ")
             raise FormatError(
-                f"Data file '{file.path}' is not readable as Avro: {error}",
+                f"Data file '{file.path}' is not readable as Avro: {reason}",
                 kind=getattr(error, "kind", "avro"),
                 path=file.path,
             ) from error
@@ -290,10 +291,13 @@ _PRIMITIVES: Mapping[str, Any] = {
 _LOGICAL: Mapping[str, Any] = {
     "date": pa.date32(),
     "time-millis": pa.time32("ms"),
+    "time-micros": pa.time64("us"),
     "timestamp-millis": timestamp_type("ms", None),
     "timestamp-micros": timestamp_type("us", None),
+    "timestamp-nanos": timestamp_type("ns", None),
     "local-timestamp-millis": timestamp_type("ms", LTZ_ZONE),
     "local-timestamp-micros": timestamp_type("us", LTZ_ZONE),
+    "local-timestamp-nanos": timestamp_type("ns", LTZ_ZONE),
 }
 _PRIMITIVE_NAMES = {arrow_type: name for name, arrow_type in _PRIMITIVES.items()}
 _LOGICAL_NAMES = {arrow_type: name for name, arrow_type in _LOGICAL.items()}
