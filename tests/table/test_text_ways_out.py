@@ -1,5 +1,6 @@
 """Texts that are no value of their column are refused by name, and each way out is taken."""
 
+import gzip
 import math
 from itertools import product
 
@@ -27,9 +28,9 @@ def _file(folder, text, form):
     return "csv" if form == "csv" else "json"
 
 
-def _read_landing(folder, name, kind):
+def _read_landing(folder, name, kind, other="INT"):
     source, path = FileSource(folder=str(folder), format=name), str(folder / f"a.{name}")
-    declared = Schema.of({"a": kind, "i": "INT"})
+    declared = Schema.of({"a": kind, "i": other})
     schema = checked_schema(LocalFileIO(), [path], source, declared)
     return read_files(LocalFileIO(), [path], source, schema).read_all()
 
@@ -96,3 +97,56 @@ def test_bad_value_of_csv_is_named_with_its_column_and_line(catalog, tmp_path, i
     ):
         assert "column 'a', line 60002: " in message
         assert "'abc'" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "text", "part", "mended"),
+    [
+        ("csv", "INT", "a,i\nx,1\nx,y,1\n", "line 3: ", 'a,i\nx,1\n"x,y",1\n'),
+        ("csv", "INT", "a,i\nx,1\nx\n", "line 3: ", "a,i\nx,1\nx,2\n"),
+        ("json", "INT", '{"a": "x", "i": 1.5}', "column 'i': ", '{"a": "x", "i": 1}'),
+        ("json", "DATE", '{"a": "x", "i": "2024-13-01"}', "column 'i': ", '{"a": "x", "i": null}'),
+    ],
+)
+def test_fault_is_named_with_its_place(catalog, tmp_path, name, kind, text, part, mended):
+    table = catalog.create_table("db.t", Schema.of({"a": "STRING", "i": kind}))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    file = folder / f"a.{name}"
+    file.write_text(text)
+    for message in (
+        _refusal(add_segment, table, folder, name),
+        _refusal(_read_landing, folder, name, "STRING", kind),
+    ):
+        assert part in message
+        assert "Correct the " in message
+    file.write_text(mended)
+    add_segment(table, folder, name)
+    assert table.to_arrow()["a"][0].as_py() == "x"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "suffix"),
+    [
+        ("utf-16", "csv"),
+        ("utf-16-le", "json"),
+        ("utf-16-be", "csv.gz"),
+        ("utf-32", "json.gz"),
+        ("utf-32-le", "json"),
+        ("utf-32-be", "csv"),
+    ],
+)
+def test_encoding_in_message_reads_file(catalog, tmp_path, encoding, suffix):
+    schema, name = Schema.of({"a": "STRING", "i": "INT"}), suffix.partition(".")[0]
+    table, file = catalog.create_table("db.t", schema), tmp_path / "in" / f"a.{suffix}"
+    file.parent.mkdir()
+    data = ('{"a": "ä", "i": 1}\n' if name == "json" else "a,i\nä,1\n").encode(encoding)
+    file.write_bytes(gzip.compress(data) if "gz" in suffix else data)
+    way_out = f"Set the option 'encoding' to {encoding}."
+    with refused(FormatError, way_out, kind="format"):
+        add_segment(table, file.parent, name)
+    source = FileSource(folder=str(file.parent), format=name)
+    with pytest.raises(FormatError, match=way_out):
+        checked_schema(LocalFileIO(), [str(file)], source, schema)
+    add_segment(table, file.parent, name, options={"encoding": encoding})
+    assert table.to_arrow().to_pylist() == [{"a": "ä", "i": 1}]

@@ -114,7 +114,12 @@ def with_place(error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
 
     >>> with_place(pa.ArrowInvalid("In CSV column #1: Row #3: invalid value 'x'"), ["a", "b"])
     ArrowInvalid("column 'b', line 3: invalid value 'x'")
+    >>> with_place(pa.ArrowInvalid("CSV parse error: Row #3: Expected 2 columns, got 1: x"), [])
+    ArrowInvalid('line 3: CSV parse error: Expected 2 columns, got 1: x')
     """
+    if str(error).startswith(f"{_CSV_PARSE}Row #"):
+        line, _, text = str(error).removeprefix(f"{_CSV_PARSE}Row #").partition(": ")
+        return pa.ArrowInvalid(f"line {line}: {_CSV_PARSE}{text}")
     fault = _CSV_PLACE.search(str(error))
     if fault is None or int(fault[1]) >= len(names):
         return error
@@ -122,6 +127,7 @@ def with_place(error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
     return pa.ArrowInvalid(f"column '{names[int(fault[1])]}'{line}: {str(error)[fault.end() :]}")
 
 
+_CSV_PARSE = "CSV parse error: "
 _CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
 
 
@@ -233,11 +239,15 @@ def reason_of(error: BaseException, format_name: str) -> str:
     for pattern, way_out in _WAYS_OUT.items():
         if not is_text and re.search(pattern, text):
             return f"{text.rstrip('.')}. {way_out}."
+    if wide := _WIDE_TEXT.search(text):
+        return f"{text}. Set the option 'encoding' to {wide[1]}."
     if is_text and re.search("UTF-?8|codec can't", text):
         return (
             f"{text.rstrip('.')}. Set the option 'encoding' to that of the file, such as latin-1."
         )
-    if not is_text or _NO_VALUE.search(text) is None:
+    if _CSV_WIDTH.search(text):
+        return f"{text}. Correct the line; a value with the delimiter in it needs quotes."
+    if not is_text or not is_no_value(text):
         return text
     return f"{text.rstrip('.')}. Correct the file, or declare the column as STRING."
 
@@ -250,10 +260,17 @@ _WAYS_OUT = {
     " as version 1 or 2",
 }
 """Part of a message about a sound file that pyarrow does not read → the way out."""
+_WIDE_TEXT = re.compile("^it begins as (utf-[^ ,]+)")
+_CSV_WIDTH = re.compile(r"Expected \d+ columns, got \d+")
 _NO_VALUE = re.compile(
     "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored"
 )
 """In messages about a text that is no value of a column's type; STRING takes any."""
+
+
+def is_no_value(message: str) -> bool:
+    """Whether a message is about a text that is no value of a column's type."""
+    return _NO_VALUE.search(message) is not None
 
 
 def check_names(names: Sequence[str]) -> None:

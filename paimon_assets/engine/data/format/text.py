@@ -17,6 +17,7 @@ from __future__ import annotations
 import binascii
 import re
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
-from paimon_assets.engine.codec.row_files import as_file, ended_lines, with_place
+from paimon_assets.engine.codec.row_files import as_file, ended_lines, is_no_value, with_place
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format import text_streams as streams
 from paimon_assets.engine.data.nested import with_parts
@@ -42,6 +43,9 @@ _VALUE_COLUMN = "value"
 
 class CountedRows(base.FormatReader):
     """The base of text readers, which count rows by reading them."""
+
+    _others: Literal["ignore", "error"] = "ignore"
+    """What becomes of members of JSON that are not read."""
 
     def __init__(self, file: base.FileToRead) -> None:
         self._text = (file.declared and file.declared.options) or TextOptions()
@@ -75,8 +79,23 @@ class CountedRows(base.FormatReader):
         self, names: list[str], predicate: Predicate | None, batch_rows: int, batch_bytes: int
     ) -> Iterator[pa.RecordBatch]:
         rows = self._decode(names, batch_rows) if self._has_rows else ()
-        for batch in base.short_batches(rows, batch_rows, batch_bytes):
-            yield batch.select(names)
+        try:
+            for batch in base.short_batches(rows, batch_rows, batch_bytes):
+                yield batch.select(names)
+        except pa.ArrowInvalid as error:
+            raise self._with_column(error, names) from error
+
+    def _with_column(self, error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
+        """Return the fault of a value with its column: each is read alone until one has it."""
+        text, self._others = str(error), "ignore"
+        if "olumn" not in text and is_no_value(text):
+            for name in names:
+                try:
+                    deque(self._decode([name], 1 << 20), maxlen=0)
+                except pa.ArrowInvalid as fault:
+                    if str(fault) == text:
+                        return pa.ArrowInvalid(f"column '{name}': {text}")
+        return error
 
     def row_ranges(self, predicate: Predicate | None) -> Sequence[tuple[int, int]]:
         """Return one range of all rows, counted by reading the file; see `FormatReader`."""
@@ -123,8 +142,11 @@ class CsvReader(CountedRows):
         if names is None:
             with self._stream() as stream:
                 streams.check_width(stream, self._text.delimiter)
-            with self._stream() as stream:
-                names = tuple(self._open(stream, {}, None).schema.names)
+            try:
+                with self._stream() as stream:
+                    names = tuple(self._open(stream, {}, None).schema.names)
+            except pa.ArrowInvalid as error:
+                raise self._with_place(error, {}, None, ()) from error
         return pa.schema([self._declared.get(n, pa.field(n, pa.string())) for n in names])
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
@@ -136,10 +158,14 @@ class CsvReader(CountedRows):
                 for batch in self._open(stream, types, names):
                     yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
         except pa.ArrowInvalid as error:
-            raise self._with_place(error, types, names) from error
+            raise self._with_place(error, types, names, self.schema.names) from error
 
     def _with_place(
-        self, error: pa.ArrowInvalid, types: dict[str, pa.DataType], names: list[str]
+        self,
+        error: pa.ArrowInvalid,
+        types: dict[str, pa.DataType],
+        names: list[str] | None,
+        columns: Sequence[str],
     ) -> pa.ArrowInvalid:
         """Return a fault with its column and line: the file is read again, in order."""
         try:
@@ -148,8 +174,7 @@ class CsvReader(CountedRows):
                     pass
         except pa.ArrowInvalid as found:
             error = found
-        with self._stream() as stream:
-            return with_place(error, self._open(stream, {}, None).schema.names)
+        return with_place(error, columns)
 
     def _stream(self) -> Any:
         stream, text = self._text_stream(), self._text
@@ -197,7 +222,7 @@ class JsonReader(CountedRows):
 
     def _own_columns(self, file: base.FileToRead) -> pa.Schema:
         refuses = file.declared is not None and file.declared.refuses_extra
-        self._others: Literal["ignore", "error"] = "error" if refuses else "ignore"
+        self._others = "error" if refuses else "ignore"
         # Members of the first objects, as the table declares them; then absent ones.
         try:
             with self._stream() as stream:

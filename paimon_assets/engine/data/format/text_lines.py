@@ -38,7 +38,7 @@ _BAD_VALUE = re.compile(
 _BAD_MEMBER = re.compile(r"Column\(/([^/)]+)\) changed from \w+ to (\w+)")
 _PLACE = re.compile(
     r"^(?:Data file )?'[^']*' (?:cannot be read|is not readable) as [\w ]+: "
-    r"|,? (?:in )?row 0(?=\.?$)|(?<=parse error: )Row #\d+: "
+    r"|,? (?:in )?row 0(?=\.?$)|\bline \d+: (?=CSV parse error)"
     r"|\. Correct the file, or declare the column as STRING\.$"
 )
 _RECORD = re.compile(r"(parse error: Expected \d+ columns, got \d+): .*", re.DOTALL)

@@ -8,6 +8,7 @@ texts: such members are rewritten.
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Bytes, Longs, flags_at
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, escaped_places
+from paimon_assets.engine.codec.row_files import as_file
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.segments.text_options import TextOptions
@@ -46,7 +48,11 @@ UNPACKED = (
     f"{', '.join('.' + suffix for suffix in COMPRESSIONS)}."
 )
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_WIDE = re.compile(rb"(?s)\xff\xfe|\xfe\xff|.\0.\0|\0.\0|\0\0")
+_WIDE = re.compile(
+    rb"(?s)(?P<utf_32>\xff\xfe\0\0|\0\0\xfe\xff)|(?P<utf_16>\xff\xfe|\xfe\xff)"
+    rb"|(?P<utf_32_le>.\0\0\0)|(?P<utf_32_be>\0\0\0)|(?P<utf_16_le>.\0.\0)|(?P<utf_16_be>\0.\0)"
+)
+"""How files of other encodings begin, of Latin text where they have no mark."""
 _MARK_BYTES = 4
 _OPEN, _CLOSE = b"[{", b"]}"
 
@@ -60,11 +66,15 @@ def open_text_stream(
     codec = COMPRESSIONS.get(path.rpartition(".")[2].lower())
     stream = source if codec is None else pa.CompressedInputStream(source, codec)
     if options.encoding == "utf-8":
-        if codec is None:
-            if _WIDE.match(bytes(source.read(_MARK_BYTES))):
-                raise pa.ArrowInvalid("it begins as UTF-16 or UTF-32, not as UTF-8")
-            source.seek(0)
-        return stream
+        start = bytes(stream.read(_MARK_BYTES))
+        if wide := _WIDE.match(start):
+            encoding = str(wide.lastgroup).replace("_", "-")
+            raise pa.ArrowInvalid(f"it begins as {encoding}, not as UTF-8")
+        if codec is not None:
+            rest = iter(lambda: bytes(stream.read(BLOCK_BYTES)), b"")
+            return as_file(chain([start] if start else [], rest))
+        source.seek(0)
+        return source
     if codec is None:  # bytes that are no text would be letters of many encodings
         program = program_of(bytes(source.read(MAGIC_BYTES)))
         if program:
