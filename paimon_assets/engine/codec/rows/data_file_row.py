@@ -13,46 +13,35 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigi
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 from paimon_assets.engine.spec.predicate.prune import Bounds
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types import data_types
+from paimon_assets.engine.spec.types.type_text import parse_type
 
-_BYTES = data_types.AtomicType(root=data_types.TypeRoot.VARBINARY, length=data_types.MAX_LENGTH)
-_STATS = data_types.RowType(
-    fields=(
-        data_types.DataField(id=0, name="_MIN_VALUES", type=_BYTES),
-        data_types.DataField(id=1, name="_MAX_VALUES", type=_BYTES),
-        data_types.DataField(
-            id=2, name="_NULL_COUNTS", type=data_types.ArrayType(element=data_types.bigint())
-        ),
-    )
-)
-_TEXTS = data_types.ArrayType(element=data_types.string())
 _NANOS_PER_MILLI = 1_000_000
-
-_FIELDS: dict[str, data_types.DataType] = {
-    "file_name": data_types.string(),
-    "file_size": data_types.bigint(),
-    "row_count": data_types.bigint(),
-    "min_key": _BYTES,
-    "max_key": _BYTES,
+_STATS = "ROW<_MIN_VALUES BYTES, _MAX_VALUES BYTES, _NULL_COUNTS ARRAY<BIGINT>>"
+_FIELDS = {
+    "file_name": "STRING",
+    "file_size": "BIGINT",
+    "row_count": "BIGINT",
+    "min_key": "BYTES",
+    "max_key": "BYTES",
     "key_stats": _STATS,
     "value_stats": _STATS,
-    "min_sequence_number": data_types.bigint(),
-    "max_sequence_number": data_types.bigint(),
-    "schema_id": data_types.bigint(),
-    "level": data_types.integer(),
-    "extra_files": _TEXTS,
-    "creation_time": data_types.timestamp(3),
-    "delete_row_count": data_types.bigint(),
-    "embedded_file_index": _BYTES,
-    "file_source": data_types.integer(data_types.TypeRoot.TINYINT),
-    "value_stats_cols": _TEXTS,
-    "external_path": data_types.string(),
-    "first_row_id": data_types.bigint(),
-    "write_cols": _TEXTS,
-    "column_sequences": data_types.ArrayType(element=data_types.bigint()),
+    "min_sequence_number": "BIGINT",
+    "max_sequence_number": "BIGINT",
+    "schema_id": "BIGINT",
+    "level": "INT",
+    "extra_files": "ARRAY<STRING>",
+    "creation_time": "TIMESTAMP(3)",
+    "delete_row_count": "BIGINT",
+    "embedded_file_index": "BYTES",
+    "file_source": "TINYINT",
+    "value_stats_cols": "ARRAY<STRING>",
+    "external_path": "STRING",
+    "first_row_id": "BIGINT",
+    "write_cols": "ARRAY<STRING>",
+    "column_sequences": "ARRAY<BIGINT>",
 }
 """Attribute → its type in the row, in the row's order."""
-FILE_ROW_TYPES = tuple(_FIELDS.values())
+FILE_ROW_TYPES = tuple(map(parse_type, _FIELDS.values()))
 """Types of the row of Paimon 2.1; that of 1.3 to 2.0 lacks the last field."""
 _row_of = attrgetter(*_FIELDS)
 
