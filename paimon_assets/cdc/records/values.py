@@ -328,7 +328,7 @@ def iso(texts: Array, data_type: types.DataType) -> Array:
 
 
 def iso_texts(texts: Array, data_type: types.DataType) -> Array:
-    """Return ISO 8601 as Paimon casts it to texts; what the type does not hold is as it came."""
+    """Return ISO 8601 as Paimon casts it to texts; values beyond the type are as they came."""
     if data_type.root is types.TypeRoot.TIME:
         return texts
     is_held = kernels.invert(kernels.match_substring_regex(texts, f"{_FAR}|{_MORE_THAN['us']}"))

@@ -44,8 +44,8 @@ _VALUE_COLUMN = "value"
 class CountedRows(base.FormatReader):
     """The base of text readers, which count rows by reading them."""
 
-    _others: Literal["ignore", "error"] = "ignore"
-    """What becomes of members of JSON that are not read."""
+    _extra: Literal["ignore", "error"] = "ignore"
+    """Whether members of JSON that are not read are left out or refused."""
 
     def __init__(self, file: base.FileToRead) -> None:
         self._text = (file.declared and file.declared.options) or TextOptions()
@@ -87,7 +87,7 @@ class CountedRows(base.FormatReader):
 
     def _with_column(self, error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
         """Return the fault of a value with its column: each is read alone until one has it."""
-        text, self._others = str(error), "ignore"
+        text, self._extra = str(error), "ignore"
         if "olumn" not in text and is_no_value(text):
             for name in names:
                 try:
@@ -222,7 +222,7 @@ class JsonReader(CountedRows):
 
     def _own_columns(self, file: base.FileToRead) -> pa.Schema:
         refuses = file.declared is not None and file.declared.refuses_extra
-        self._others = "error" if refuses else "ignore"
+        self._extra = "error" if refuses else "ignore"
         # Members of the first objects, as the table declares them; then absent ones.
         try:
             with self._stream() as stream:
@@ -280,7 +280,7 @@ class JsonReader(CountedRows):
         return as_file(streams.with_plain_members(lines, texts, maps)) if texts or maps else lines
 
     def _open(self, stream: Any, schema: pa.Schema | None) -> Any:
-        behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._others
+        behavior: Literal["infer", "ignore", "error"] = "infer" if schema is None else self._extra
         return pa_json.open_json(
             stream,
             read_options=pa_json.ReadOptions(block_size=BLOCK_BYTES),
