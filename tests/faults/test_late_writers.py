@@ -182,8 +182,8 @@ def test_slow_expiration_leaves_no_blocking_snapshot(stop, takes_ghost, merges, 
     calls = []
 
     def before(_number, method, path):
-        stops = method == stop and ("/manifest/" in path or path.endswith("/EARLIEST"))
-        if stops and calls[-1:] == ["expired"]:
+        is_after = calls[-1:] == ["expired"] and "/manifest/" in path
+        if method == stop and (is_after or (not calls and path.endswith("/EARLIEST"))):
             calls.append("stopped")
             dies(store, other_commits)
         if method == "delete_file" and "/snapshot/" in path:
@@ -195,7 +195,8 @@ def test_slow_expiration_leaves_no_blocking_snapshot(stop, takes_ghost, merges, 
         expire(open_store(store), 1)
 
     expire(open_store(store, before), 1)
-    assert (calls[-1], store.snapshots.list_ids()) == ("stopped", [4, 8])
+    assert "stopped" in calls
+    assert store.snapshots.list_ids() == [4, 8]
     if stop == "replace":
         with pytest.raises(errors.CommitConflictError, match="'fast_forward'") as caught:
             kit.commit(open_store(store), kit.message(kit.plain_file("8")))
