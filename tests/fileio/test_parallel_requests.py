@@ -119,3 +119,18 @@ def test_guesses_end_with_block_or_next_guess():
         assert together.answer(str, "b", str) == "b"
         assert not confirm()
     assert together.answer(str, "a", str) == "a"
+
+
+def test_known_content_is_not_asked_for():
+    together, asked = Together(), []
+
+    def ask(path):
+        asked.append(path)
+        return path
+
+    known = {(ask, "a"): "old"}
+    with together.ahead([(ask, "b")], guess=lambda _: None, known=known) as confirm:
+        assert [together.answer(ask, path, ask) for path in "abab"] == ["old", "b", "old", "b"]
+        assert asked == ["b"]
+        assert confirm()
+    assert together.answer(ask, "a", ask) == "a"

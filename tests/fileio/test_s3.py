@@ -12,6 +12,7 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCatalog
 from paimon_assets.engine.data.format.formats import open_reader, open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio import object_store
 from paimon_assets.engine.fileio.object_store import ObjectFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -152,6 +153,34 @@ def test_bucket_that_does_not_exist_is_not_made(options):
     assert catalog.list_databases() == ["db"]
 
 
+def test_late_hints_end_in_order_before_deletion(options):
+    file_io, path = file_io_for(WAREHOUSE, options), f"{WAREHOUSE}/late/LATEST"
+    for number in range(5):
+        file_io.write_hint_later(path, b"%d" % number)
+    assert object_store._HINTS[path].result() is None
+    assert file_io.read_bytes(path) == b"4"
+    file_io.write_hint_later(path, b"5")
+    file_io.delete_file(path)
+    assert not file_io.exists(path)
+    file_io.write_hint_later(path, b"6")
+    file_io.delete_directory(f"{WAREHOUSE}/late")
+    assert not file_io.exists(path)
+    nowhere = "s3://paimon-tset/x/LATEST"
+    file_io_for(nowhere, options).write_hint_later(nowhere, b"1")
+    assert object_store._HINTS.pop(nowhere).result() is None, "it is logged"
+
+
+def test_probe_whose_puts_are_both_taken_is_put_again(options, monkeypatch):
+    refused, path = iter([False, False, True, False, False, False]), f"{WAREHOUSE}/both/x"
+    monkeypatch.setattr(ObjectFileIO, "_is_refused", staticmethod(lambda *_: next(refused)))
+    monkeypatch.setattr(object_store, "_PROVEN", set())
+    file_io = file_io_for(WAREHOUSE, options)
+    assert file_io.publish(path, b"1")
+    object_store._PROVEN.clear()
+    with pytest.raises(errors.UnsupportedFeatureError, match="ignores the condition"):
+        file_io.publish(f"{path}2", b"1")
+
+
 def test_one_of_many_publishers_of_name_wins(options):
     path = f"{WAREHOUSE}/published"
 
@@ -201,7 +230,7 @@ def test_one_listing_answers_for_directories_side_by_side(options):
             (deep,) = ours.list_directory(lists[0])
             assert (deep.name, deep.is_directory) == ("deep", True)
             assert ours.list_directory(lists[1]) == []
-        assert len(counts.requests) == 2  # the listing, and the changed file
+        assert len(counts.requests) == 3  # the listing, the changed file, and the one never read
         for number in range(101):
             foreign.write_bytes(f"{table}/statistics/{number}", b"")
         for _ in range(2):

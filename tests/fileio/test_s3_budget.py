@@ -4,6 +4,8 @@ Counts do not depend on the machine. A number here may fall; a change that raise
 """
 
 from collections.abc import Callable
+from concurrent.futures import wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from paimon_assets.engine.control.managers import snapshot_manager
+from paimon_assets.engine.fileio import object_store
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceTask
@@ -19,18 +22,22 @@ from tests.faults.fuzz import forget_manifests
 from tests.testkit.http_servers import counting_proxy
 from tests.testkit.metadata_tables import ORPHAN
 from tests.testkit.s3_server import BUCKET, boto3_client, s3_server
+from tests.testkit.tables import new_table
 
 COLUMNS = {"id": "BIGINT", "k": "BIGINT", "name": "STRING", "p": "DOUBLE", "q": "DOUBLE"}
 BUDGETS = {
     # operation: (requests, depth with room for a busy machine, MB down)
-    "create table": (6, 5, 0.01),
-    # With the deletion of a temporary file of the creation, which is not waited for.
-    "append, first": (14, 8, 0.01),
-    "append, same table": (9, 6, 0.01),
-    # Opens the table, too.
-    "append, another process": (22, 10, 0.01),
-    "upsert, same table": (9, 6, 0.01),
-    "open table": (2, 2, 0.01),
+    # The first ones in rounds: exact depths, without the hint and the deletion of a probe, which
+    # are not waited for. A store that takes two puts of one name at once is asked a third time.
+    "create table": (7, 4, 0.01),
+    "append, first": (13, 4, 0.01),
+    "append, same table": (9, 3, 0.01),
+    "open table, another process": (3, 1, 0.01),
+    "append, another process": (17, 5, 0.01),
+    "upsert, same table": (9, 3, 0.01),
+    "upsert, another process": (19, 7, 0.01),
+    "overwrite, another process": (22, 7, 0.02),
+    "open table": (2, 1, 0.01),
     "plan": (4, 3, 0.01),
     "one column of eight files": (11, 6, 0.4),
     "all columns of eight files": (7, 6, 3.9),
@@ -39,7 +46,7 @@ BUDGETS = {
     "merge of three runs, one column": (8, 6, 0.5),
     "full compaction": (14, 12, 3.9),
     "compacted": (2, 2, 2.9),
-    "compacted, first read": (13, 10, 3.0),
+    "compacted, first read": (14, 9, 3.0),
     "one column, ends unknown": (19, 7, 0.7),
     "merge of three runs, ends unknown": (10, 7, 3.9),
     "ORC, one column of three files": (4, 4, 0.2),
@@ -75,31 +82,60 @@ def count(table: Any, *, columns: list[str] | None = None, where: str | None = N
     return sum(batch.num_rows for batch in reader)
 
 
+def measure_another_process(options: dict[str, str], measure: Any) -> None:
+    """Measure the first operations of processes that know nothing of a table."""
+
+    def opened(name: str, seconds: int) -> Any:
+        forget_manifests()
+        snapshot_manager._NEWEST_SEEN.clear()
+        object_store._PROVEN.clear()
+        catalog = open_catalog(
+            f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": f"{seconds} s"}
+        )
+        opening = partial(catalog.get_table, name)
+        return measure("open table, another process", opening, rounds=True)
+
+    table = opened("d.orc", 6)
+    measure("append, another process", lambda: write(table, 5, 10), rounds=True)
+    keyed = opened("d.k", 5)
+    measure("upsert, another process", lambda: write(keyed, 5, 10), rounds=True)
+    over = opened("d.orc", 4).new_write_builder().with_overwrite({})
+    measure("overwrite, another process", lambda: over.write(rows(5, 10)), rounds=True)
+
+
 @pytest.fixture(scope="module")
-def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
+def measurements(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, tuple[int, int, float, list[str]]]:
     """Operation → (requests, depth, MB down, requested names)."""
     found = {}
+    write(new_table(tmp_path_factory.mktemp("imports"), Schema.of(COLUMNS)), 0, 10)
 
     with s3_server() as server, counting_proxy(server) as (proxy, options):
 
-        def measure(name: str, operation: Callable[[], Any]) -> Any:
-            with proxy.counting() as counts:
+        def measure(name: str, operation: Callable[[], Any], *, rounds: bool = False) -> Any:
+            wait(object_store._HINTS.values())
+            with proxy.counting(rounds=rounds) as counts:
                 result = operation()
+                wait(object_store._HINTS.values())
             asked = [text for *_, text in counts.requests]
             found[name] = len(asked), counts.depth, counts.down_bytes / 1e6, asked
             return result
 
         catalog = open_catalog(f"s3://{BUCKET}/budget", options)
         catalog.create_database("d")
-        table = measure("create table", lambda: catalog.create_table("d.a", Schema.of(COLUMNS)))
-        measure("append, first", lambda: write(table, 0, 10))
+        create = partial(catalog.create_table, "d.a", Schema.of(COLUMNS))
+        table = measure("create table", create, rounds=True)
+        measure("append, first", lambda: write(table, 0, 10), rounds=True)
         write(table, 10, 10)
-        measure("append, same table", lambda: write(table, 20, 10))
+        measure("append, same table", lambda: write(table, 20, 10), rounds=True)
         write(table, 1000, 150_000)
         for number in range(4):
             write(table, 1_000_000 * (number + 1), 20_000)
         table = measure(
-            "open table", lambda: open_catalog(f"s3://{BUCKET}/budget", options).get_table("d.a")
+            "open table",
+            lambda: open_catalog(f"s3://{BUCKET}/budget", options).get_table("d.a"),
+            rounds=True,
         )
         measure("plan", lambda: table.new_read_builder().plan())
         every = 230_030
@@ -118,7 +154,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
         table = catalog.create_table("d.k", keyed)
         write(table, 0, 150_000)
         write(table, 1000, 50_000)
-        measure("upsert, same table", lambda: write(table, 5, 10))
+        measure("upsert, same table", lambda: write(table, 5, 10), rounds=True)
         assert measure("merge of three runs", lambda: count(table)) == 150_000
         of_stranger = stranger.get_table("d.k")
         of_stranger.new_read_builder().plan()
@@ -133,7 +169,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
             table = catalog.create_table(f"d.{kind}", schema)
             for number, size in enumerate((100_000, 10_000, 10_000)):
                 write(table, 1_000_000 * number, size)
-        orc, avro = (catalog.get_table(f"d.{kind}") for kind in ("orc", "avro"))
+        orc, avro = map(catalog.get_table, ("d.orc", "d.avro"))
         of_orc = measure("ORC, one column of three files", lambda: count(orc, columns=["k"]))
         assert of_orc == measure("ORC, all columns of three files", lambda: count(orc)) == 120_000
         assert measure("Avro, three files", lambda: count(avro)) == 120_000
@@ -153,8 +189,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
         run = replace(upkeep, expire_before=8).run
         report = measure("seven snapshots expire", lambda: run(MaintenanceTask.EXPIRE_SNAPSHOTS))
         assert report.count == 7
-        run = upkeep.run
-        report = measure("1,200 orphans", lambda: run(MaintenanceTask.CLEAN_ORPHANS))
+        report = measure("1,200 orphans", lambda: upkeep.run(MaintenanceTask.CLEAN_ORPHANS))
         assert report.count == 1_200
         forget_manifests()
         another = open_catalog(f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": "8 s"})
@@ -167,10 +202,7 @@ def measurements() -> dict[str, tuple[int, int, float, list[str]]]:
         run = upkeep.run
         report = measure("one orphan, first look", lambda: run(MaintenanceTask.CLEAN_ORPHANS))
         assert report.count == 1
-        forget_manifests()
-        snapshot_manager._NEWEST_SEEN.clear()
-        another = open_catalog(f"s3://{BUCKET}/budget", {**options, "s3.connect-timeout": "6 s"})
-        measure("append, another process", lambda: write(another.get_table("d.orc"), 5, 10))
+        measure_another_process(options, measure)
     return found
 
 

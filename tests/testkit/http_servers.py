@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import re
 import threading
 import time
 from collections import deque
@@ -208,6 +209,10 @@ class LossyProxy(LocalServer):
 
 _DELAY_SECONDS = 0.01
 """Seconds that every counted request takes at least, so that parallel requests overlap."""
+_QUIET_SECONDS = 0.3
+"""A round ends when no request has come for so long: more than a busy machine needs between two."""
+_NOT_WAITED_FOR = re.compile(r"PUT .*/snapshot/LATEST|DELETE .*\.tmp")
+"""Requests that an operation leaves to the background."""
 
 
 @dataclass
@@ -220,8 +225,8 @@ class Counts:
     def depth(self) -> int:
         """The largest number of requests of which each began after the one before had ended."""
         depth, last = 0, 0.0
-        for begin, end, _ in sorted(self.requests, key=lambda request: request[1]):
-            if begin >= last:
+        for begin, end, text in sorted(self.requests, key=lambda request: request[1]):
+            if begin >= last and not _NOT_WAITED_FOR.fullmatch(text):
                 depth, last = depth + 1, end
         return depth
 
@@ -233,20 +238,43 @@ class CountingProxy(LocalServer):
         super().__init__()
         self._upstream = urlsplit(upstream).netloc
         self.counts, self._lock = Counts(), threading.Lock()
+        self._has_rounds = False
+        self._round, self._arrived, self._open = 0, 0.0, 0
 
     @contextmanager
-    def counting(self) -> Iterator[Counts]:
+    def counting(self, *, rounds: bool = False) -> Iterator[Counts]:
+        """Count the requests of a block, and those it left to the background.
+
+        In `rounds` no answer comes before all requests have that wait for none: their depth does
+        not depend on the machine.
+        """
         self.counts = counts = Counts()
+        self._has_rounds = rounds
         yield counts
+        time.sleep(_DELAY_SECONDS)  # what was left to the background has come
+        while self._open:
+            time.sleep(_DELAY_SECONDS)
+        self._has_rounds = False
 
     def answer(self, handler: Handler, body: bytes) -> None:
-        counts, begin = self.counts, time.monotonic()
-        time.sleep(_DELAY_SECONDS)
-        status, headers, data = handler.forward(self._upstream, body)
         with self._lock:
-            request = f"{handler.command} {handler.path}"
-            counts.requests.append((begin, time.monotonic(), request))
-            counts.down_bytes += len(data)
+            counts, begin, self._open = self.counts, time.monotonic(), self._open + 1
+            number, self._arrived = self._round, begin
+        while self._has_rounds and number == self._round:
+            time.sleep(_DELAY_SECONDS)
+            with self._lock:
+                is_over = time.monotonic() - self._arrived > _QUIET_SECONDS
+                self._round += is_over and number == self._round
+        time.sleep(_DELAY_SECONDS)
+        data = b""
+        try:
+            status, headers, data = handler.forward(self._upstream, body)
+        finally:
+            with self._lock:
+                ends = (number, number + 1) if self._has_rounds else (begin, time.monotonic())
+                counts.requests.append((*ends, f"{handler.command} {handler.path}"))
+                counts.down_bytes += len(data)
+                self._open -= 1
         handler.reply(status, headers, data)
 
 

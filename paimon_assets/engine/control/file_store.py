@@ -146,9 +146,10 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         With `guesses` the block begins with those that were seen last (`FileIO.ahead`).
         """
         reads, files = self.schemas.paths_of_latest(self.schema)
-        more_reads, more_files, lists = self.snapshots.paths_of_latest(with_break=with_break)
-        reads, files = reads + more_reads, files + more_files
-        return self.file_io.ahead(reads=reads, files=files, lists=lists, guesses=guesses)
+        asked = self.snapshots.paths_of_latest(with_break=with_break)
+        asked["reads"] = reads + asked.get("reads", [])
+        asked["files"] = files + asked.get("files", [])
+        return self.file_io.ahead(**asked, guesses=guesses)
 
     def rewrite_context(
         self, schema_ids: Iterable[int], predicate: Predicate | None = None

@@ -85,6 +85,7 @@ class FileIO(Protocol):
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
+        hints: Iterable[str] = (),
         guesses: bool = False,
     ) -> AbstractContextManager[Callable[[], bool]]:
         """Declare the files that the block will read, ask for and list.
@@ -96,8 +97,9 @@ class FileIO(Protocol):
         With `guesses` the block need not wait: at first `reads` have the content that was read or
         written last, `files` and `lists` do not exist. The block only prepares, and then calls the
         function that `with` yields: whether all that is true. If not, nothing of the block counts.
+        `hints` are reads whose old content will do: with `guesses` known ones are not asked for.
         """
-        _ = reads, files, lists, folders, guesses
+        _ = reads, files, lists, folders, hints, guesses
         return nullcontext(_nothing_guessed)
 
     def prepare_publish(self, path: str) -> None:
@@ -186,6 +188,10 @@ class FileIO(Protocol):
         For values that every reader checks, such as the number of the newest snapshot.
         """
         ...
+
+    def write_hint_later(self, path: str, data: bytes) -> None:
+        """Write a hint, or on an object store begin to: only deletions wait for its end."""
+        self.write_hint(path, data)
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""

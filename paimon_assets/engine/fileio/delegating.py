@@ -108,6 +108,9 @@ class RenewedFileIO(DelegatingFileIO):
     def prepare_publish(self, path: str) -> None:
         self._opened(None)[0].prepare_publish(path)
 
+    def write_hint_later(self, path: str, data: bytes) -> None:
+        self._opened(None)[0].write_hint_later(path, data)
+
     def at_once(self) -> AbstractContextManager[None]:
         return self._opened(None)[0].at_once()
 

@@ -5,9 +5,10 @@ Messages name paths, never option values, which may be credentials.
 
 import errno
 import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -33,12 +34,17 @@ from paimon_assets.engine.fileio.object_clients import (
 from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
 from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
+logger = logging.getLogger(__name__)
+
 _MARK = "paimonpublish"
 """Metadata key of the publish that made an object; Azure takes letters only."""
 _PROVEN: set[tuple[str, str]] = set()
 """(endpoint, bucket) that was seen to refuse a put of a name that was taken."""
 _PROOFS: dict[tuple[str, str, int], Future[None]] = {}
 """(endpoint, bucket, process) → the look whether it does, until a publish takes the answer."""
+_HINTS: dict[str, Future[None]] = {}
+"""Path → the last write of a hint, which is not waited for."""
+os.register_at_fork(after_in_child=_HINTS.clear)
 _ENDS_HELD = 64
 """Ends of files that may change, asked for ahead and not opened yet: 256 KiB each at most."""
 _KEPT_ENDS = ranged.KeptEnds(32 * 1024 * 1024)
@@ -83,6 +89,8 @@ class ObjectFileIO(base.FileIO):
         return self._spec
 
     def ahead(self, **asked: Any) -> AbstractContextManager[Callable[[], bool]]:
+        if not asked.get("guesses"):  # a read after a commit knows its hint
+            wait([sent for path in asked.get("hints", ()) if (sent := _HINTS.get(path))])
         return self._planner.ahead(**asked)
 
     def at_once(self) -> AbstractContextManager[None]:
@@ -225,6 +233,16 @@ class ObjectFileIO(base.FileIO):
 
     write_hint = replace
 
+    def write_hint_later(self, path: str, data: bytes) -> None:
+        _HINTS[path] = send(self._write_after, _HINTS.get(path), path, data)
+
+    def _write_after(self, before: Future[None] | None, path: str, data: bytes) -> None:
+        wait([before] if before else [])
+        try:
+            self._write(path, data)
+        except errors.PaimonError:
+            logger.warning("the hint '%s' was not written", path, exc_info=True)
+
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file once, after a proof that the store obeys the condition of the put.
 
@@ -265,22 +283,29 @@ class ObjectFileIO(base.FileIO):
     def prepare_publish(self, path: str) -> None:
         bucket = self._bucket_of(path)
         if bucket not in _PROVEN and (*bucket, os.getpid()) not in _PROOFS:
-            _PROOFS[*bucket, os.getpid()] = send(self._prove, path)
+            _PROOFS[*bucket, os.getpid()] = send(self._judge, path, *self._probe(path))
 
     def _bucket_of(self, path: str) -> tuple[str, str]:
         return self._options.get("endpoint", ""), planner.root_of(path)
 
     def _prove(self, path: str) -> None:
         """Raise unless the store was seen to refuse a put of a name that was taken."""
-        bucket = self._bucket_of(path)
-        if bucket in _PROVEN:
-            return
+        if self._bucket_of(path) not in _PROVEN:
+            self._judge(path, *self._probe(path))
+
+    def _probe(self, path: str) -> tuple[str, list[Future[bool]]]:
+        """Put an object beside a path twice at once; return it, and whether each was refused."""
         store, key = self._at(path)
         parent, _, name = key.rpartition("/")
         probe = f"{parent}/{temporary_name(name)}"
+        return probe, [send(self._is_refused, store, probe) for _ in range(2)]
+
+    def _judge(self, path: str, probe: str, both: list[Future[bool]]) -> None:
+        wait(both)
         try:
-            # Were the name of the first taken, it would be by its own put, whose answer was lost.
-            is_refused = self._is_refused(store, probe) or self._is_refused(store, probe)
+            # A store that looks before it puts may take both at once; then it is asked once more.
+            is_refused = any(each.result() for each in both)
+            is_refused = is_refused or self._is_refused(self._at(path)[0], probe)
         finally:  # in the background: if it stays it is an orphan
             send(self.delete_file, f"{planner.root_of(path)}/{probe}")
         if not is_refused:
@@ -289,7 +314,7 @@ class ObjectFileIO(base.FileIO):
                 f"), so concurrent commits could be lost. {NEEDS_SERVER}"
             )
             raise errors.UnsupportedFeatureError(message, kind=NO_ATOMIC_PUBLISH, path=path)
-        _PROVEN.add(bucket)
+        _PROVEN.add(self._bucket_of(path))
 
     @staticmethod
     def _is_refused(store: Any, probe: str) -> bool:
@@ -419,14 +444,21 @@ class ObjectFileIO(base.FileIO):
             self.write_bytes(f"{path.rstrip('/')}/{planner.MARKER}", b"")
 
     def delete_file(self, path: str) -> None:
-        self._together.wait_for_writes()
+        self._wait_for_writes(path)
         with suppress(errors.NotFoundError), self._errors(path):  # a missing bucket is an error
             store, key = self._at(path, alone=True)
             store.delete(key)
             if is_witnessed() and self._is_file(path):
                 raise OSError(errno.EIO, "it answers that the file was deleted, and has it")
 
+    def _wait_for_writes(self, *paths: str) -> None:
+        """Wait for the writes of this thread, and for hints of a path or below it."""
+        self._together.wait_for_writes()
+        for hint in [each for each in _HINTS if each.startswith(paths)]:
+            wait([_HINTS.pop(hint)])
+
     def delete_directory(self, path: str) -> None:
+        self._wait_for_writes(path)
         with self._errors(path):
             self.delete_files([f"{planner.root_of(path)}/{key}" for key in self._keys(path)])
             # The rest are names that end with a slash, of other engines' directories.
@@ -442,7 +474,7 @@ class ObjectFileIO(base.FileIO):
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Delete files; S3 takes 1,000 a request, Azure 256."""
-        self._together.wait_for_writes()
+        self._wait_for_writes(*paths)
         most = _MOST_DELETED.get(self._spec.scheme, 1)
         sent = [
             send(self._delete_some, some[start : start + most])
@@ -493,6 +525,7 @@ class ObjectFileIO(base.FileIO):
         """
         if self.exists(target):
             raise errors.AlreadyExistsError(f"'{target}' exists already.", path=target)
+        self._wait_for_writes(source)
         with self._errors(source):
             (store, old), (_, new) = self._at(source), self._at(target)
             keys = self._keys(source)

@@ -10,12 +10,13 @@ as guesses, and in the end `confirm` compares them with the answers.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from threading import local
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from paimon_assets.engine.errors import NotFoundError
@@ -67,7 +68,14 @@ def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
     return {question: send(*question) for question in questions}
 
 
+_AS_KNOWN = Future[Any]()
+"""Stands for the answer to a question that is not asked."""
+_AS_KNOWN.set_result(None)
+
+
 def _is_answer(guess: Any, sent: Future[Any]) -> bool:
+    if guess is None or sent is _AS_KNOWN:
+        return True
     error = sent.exception()
     if isinstance(guess, NotFoundError):
         return isinstance(error, NotFoundError)
@@ -90,7 +98,7 @@ class Together(local):
     def __init__(self) -> None:
         self._answers: dict[Question, Future[Any]] = {}
         self._guesses: dict[Question, tuple[Any, Future[Any]]] = {}
-        """Question → (guess, the answer that was asked for)."""
+        """Question → (guess or None, the answer that was asked for)."""
         self._was_right = True
         """Whether the guesses that ended before `confirm` was called were the answers."""
 
@@ -100,13 +108,14 @@ class Together(local):
         questions: Iterable[Question],
         ask: Ask = send_each,
         guess: Callable[[Question], Any] | None = None,
+        known: Mapping[Question, Any] = MappingProxyType({}),
     ) -> Iterator[Callable[[], bool]]:
         """Send requests now; within the block, the first `answer` to each is their result.
 
         Until `confirm`, which is yielded, a question has the answer that `guess` returns, if that
         is not None. Questions of an outer block are not asked twice; its other answers wait for
         its own code. Guesses of an outer block end before other ones begin: its answers are older
-        than the snapshot that the new questions are about.
+        than the snapshot that the new questions are about. What is `known` is not asked for.
         """
         outer, guesses = self._answers, self._guesses
         listed = list(dict.fromkeys(questions))
@@ -117,10 +126,10 @@ class Together(local):
         listed = [each for each in listed if each not in guesses]
         fresh = ask([question for question in listed if question not in outer])
         sent = {each: fresh[each] if each in fresh else outer.pop(each) for each in listed}
-        known_of = guess or (lambda _: None)
-        own = {each: known for each in listed if (known := known_of(each)) is not None}
-        self._answers = {each: answer for each, answer in sent.items() if each not in own}
-        self._guesses = {**guesses, **{each: (known, sent[each]) for each, known in own.items()}}
+        own = {} if guess is None else {each: (guess(each), sent[each]) for each in listed}
+        own |= {each: (content, _AS_KNOWN) for each, content in known.items()}
+        self._answers = {} if guess is not None else sent
+        self._guesses = {**own, **guesses}
         try:
             yield self.confirm
         finally:
@@ -136,11 +145,12 @@ class Together(local):
 
     def answer(self, asked: Callable[..., Any], path: str, ask: Callable[[str], T]) -> T:
         """Return the result of an early request about a path, or send it now."""
-        if (asked, path) in self._guesses:
-            known: T = self._guesses[asked, path][0]
+        known, guessed = self._guesses.get((asked, path), (None, None))
+        if guessed is not None:
             if isinstance(known, NotFoundError):
                 raise known
-            return known
+            result: T = guessed.result() if known is None else known
+            return result
         sent = self._answers.pop((asked, path), None)
         answer: T = ask(path) if sent is None else sent.result()
         return answer

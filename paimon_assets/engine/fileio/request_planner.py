@@ -106,10 +106,14 @@ class RequestPlanner:
         files: Iterable[str] = (),
         lists: Iterable[str] = (),
         folders: Iterable[str] = (),
+        hints: Iterable[str] = (),
         guesses: bool = False,
     ) -> Iterator[Callable[[], bool]]:
         lists = [path.rstrip("/") for path in lists]
-        questions: list[Question] = [(self._requests.read, path) for path in reads]
+        old = [(self._requests.read, path) for path in hints]
+        kept = [each for each in old if guesses and (self._key, each[1]) in _SMALL]
+        questions: list[Question] = [each for each in old if each not in kept]
+        questions += [(self._requests.read, path) for path in reads]
         questions += [(self._requests.is_file, path) for path in files]
         questions += [(self._requests.listing, path) for path in lists]
         questions += [(self._requests.holds, path) for path in folders]
@@ -118,7 +122,8 @@ class RequestPlanner:
                 yield confirm
         else:
             guess = partial(self._guess, set(lists)) if guesses else None
-            with self._together.ahead(questions, self._ask, guess) as confirm:
+            known = {each: _SMALL[self._key, each[1]][1] for each in kept}
+            with self._together.ahead(questions, self._ask, guess, known) as confirm:
                 yield confirm
 
     def _guess(self, empty: Container[str], question: Question) -> Any:
@@ -150,7 +155,7 @@ class RequestPlanner:
                 first = min(map(self._place, group))
                 is_one = first == max(map(self._place, group))
                 unread = [
-                    p
+                    (ask, p)
                     for ask, p in group
                     if ask == self._requests.read and (self._key, p) not in _SMALL
                 ]
@@ -158,7 +163,9 @@ class RequestPlanner:
                 spares = len(files) >= _LEAST_LISTED + len(unread)
                 if spares and is_one != is_wide and above not in self._long:
                     listed = send(self._list_above, above, first)
-                    sent |= {each: send(self._answer, listed, *each) for each in group}
+                    shown = [each for each in group if each not in unread]
+                    sent |= {each: send(self._answer, listed, *each) for each in shown}
+                    sent |= {each: send(*each) for each in unread}
         return sent | {each: send(*each) for each in questions if each not in sent}
 
     def _place(self, question: Question) -> str:

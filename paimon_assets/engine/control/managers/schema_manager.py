@@ -56,7 +56,9 @@ class SchemaManager:
         return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def existing(self, name: str) -> TableSchema:
-        schema, path, branch = self.latest(), self._paths.table, self._paths.branch
+        path, branch = self._paths.table, self._paths.branch
+        with self._snapshots.with_hint():
+            schema = self.latest()
         if schema is None and branch != MAIN_BRANCH:
             raise errors.NotFoundError(
                 f"Table '{name or path}' has no branch '{branch}'.",

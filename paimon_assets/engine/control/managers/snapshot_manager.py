@@ -12,8 +12,10 @@ Source: `org.apache.paimon.utils.SnapshotManager`, `HintFileUtils`, `ChangelogMa
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
+from typing import Any
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
@@ -24,7 +26,7 @@ from paimon_assets.engine.control.managers.numbered_files import (
     read_or_none,
 )
 from paimon_assets.engine.errors import NotFoundError, PaimonError, StorageError
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, FileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.paths import (
     CHANGELOG_PREFIX,
@@ -131,8 +133,8 @@ class SnapshotManager:
             is_above = self._exists(above)
             base = self.snapshot_or_none(before) if before else None
         if not is_above or self._exists(newest.id + 1):
-            if base is not None:
-                ids, older = [], [] if newest.may_follow(base) else [before]
+            if base is not None or not before:
+                ids, older = [], [] if base is None or newest.may_follow(base) else [before]
             else:
                 ids = self.list_ids()
                 older = [number for number in ids if number < before]
@@ -144,23 +146,39 @@ class SnapshotManager:
             self.remember(above)  # a hint led below the line: the next `latest` lists
         return newest.id, above
 
-    def paths_of_latest(
-        self, *, with_break: bool = False
-    ) -> tuple[list[str], list[str], list[str]]:
+    def paths_of_latest(self, *, with_break: bool = False) -> dict[str, list[str]]:
         """Return the files that `latest` (and `break_at`) read and look for, and folders to list.
 
-        A guess, by the newest snapshot that this process has seen.
+        A guess, by the newest snapshot that this process has seen. While that one and the one
+        below are as they were, and none is above, what the hint says does not matter.
         """
         if self._newest_of is not None:
-            return [], [], []
+            return {}
         directory, newest = self._paths.snapshot_directory, _NEWEST_SEEN.get(self._key)
-        reads = [f"{directory}/{LATEST}"]
+        hint = f"{directory}/{LATEST}"
         if not newest:
-            return reads, [], [directory] if newest == 0 else []
+            return {"reads": [hint], "lists": [directory] if newest == 0 else []}
         befores = (newest - 1,) if with_break and newest > 1 else ()
         nexts = (newest + 1, newest + 2)[: 1 + with_break]
-        reads += map(self._paths.snapshot, (newest, *befores))
-        return reads, list(map(self._paths.snapshot, nexts)), []
+        return {
+            "hints": [hint],
+            "reads": list(map(self._paths.snapshot, (newest, *befores))),
+            "files": list(map(self._paths.snapshot, nexts)),
+        }
+
+    @contextmanager
+    def with_hint(self) -> Iterator[None]:
+        """Read the hint beside the block, of a table on an object store that is new to a process.
+
+        The next `latest` takes it as its guess.
+        """
+        is_new = self._newest_of is None and self._key not in _NEWEST_SEEN
+        is_new = is_new and self._file_io.spec.scheme in OBJECT_SCHEMES
+        hints = [f"{self._paths.snapshot_directory}/{LATEST}"] if is_new else []
+        with self._file_io.ahead(hints=hints):
+            yield
+            if is_new and (number := self._read_hint(LATEST)):
+                self.remember(number)
 
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot of the table that was opened, None if there is none yet.
@@ -174,8 +192,9 @@ class SnapshotManager:
         return latest
 
     def _latest(self) -> Snapshot | None:
-        path, (reads, files, lists) = self._paths.snapshot, self.paths_of_latest()
-        with self._file_io.ahead(reads=reads, files=files, lists=lists):
+        path = self._paths.snapshot
+        asked: dict[str, Any] = self.paths_of_latest()
+        with self._file_io.ahead(**asked):
             hinted = self._read_hint(LATEST)
             # The hints of commits side by side come late, and in any order.
             known = () if hinted is None else (max(hinted, _NEWEST_SEEN.get(self._key, 0)),)
@@ -344,7 +363,7 @@ class SnapshotManager:
         if self._newest_of is not None:
             return
         path = f"{self._paths.snapshot_directory}/{LATEST}"
-        self._file_io.write_hint(path, str(snapshot_id).encode())
+        self._file_io.write_hint_later(path, str(snapshot_id).encode())
         self.remember(snapshot_id)
 
     def _list(self) -> list[int]:
