@@ -75,15 +75,7 @@ class Disk:
         return pa.PythonFile(self.create(path, is_new=False), mode="w")
 
     def scan(self, path: str) -> "_Entries":
-        folders = self.store.folders
-
-        def effect() -> list[str]:
-            if path not in folders:
-                self.store.find(path)
-                raise NotADirectoryError(errno.ENOTDIR, "a file", path)
-            return sorted(folders[path])
-
-        names = self.store.call(Call("list", path), effect)
+        names = self.store.call(Call("list", path), lambda: self.store.names_in(path))
         # Names first, then each name's file: between the two, other actors may run once.
         call = Call("list", path, among=frozenset(names))
         entries = self.store.call(call, lambda: [_entry(self.store, path, name) for name in names])
@@ -110,7 +102,7 @@ class _Entries(list[SimpleNamespace]):
 
 def _entry(store: Store, folder: str, name: str) -> SimpleNamespace:
     """Return an entry of `os.scandir`, as it is when it is listed."""
-    path, is_folder = f"{folder}/{name}", f"{folder}/{name}" in store.folders
+    path, is_folder = f"{folder}/{name}", store.is_folder(f"{folder}/{name}")
     try:
         stat, error = _stat(store, path), None
     except FileNotFoundError as missing:
@@ -128,7 +120,7 @@ def _entry(store: Store, folder: str, name: str) -> SimpleNamespace:
 
 def _stat(store: Store, path: str) -> Any:
     file = store.find(path)
-    if not isinstance(file, File):
+    if file is None:
         return SimpleNamespace(st_mtime_ns=store.now_ms * 1_000_000, st_size=0, st_ino=0)
     return SimpleNamespace(
         st_mtime_ns=file.modified_ms * 1_000_000,
@@ -379,7 +371,7 @@ class Hdfs:
         return pa.PythonFile(_Writer(fill), mode="w")
 
     def move(self, source: str, target: str) -> None:
-        is_tree = source in self.store.folders
+        is_tree = self.store.is_folder(source)
         call = Call("publish", target, source, writes=True, is_tree=is_tree)
         self.store.call(call, lambda: self.store.move(source, target, replaces=False))
 
@@ -387,24 +379,22 @@ class Hdfs:
         if isinstance(asked, pafs.FileSelector):
             folder = asked.base_dir
             call = Call("list", folder)
-            names = self.store.call(call, lambda: sorted(self.store.folders.get(folder, {})))
+            is_there, names_in = self.store.is_folder, self.store.names_in
+            names = self.store.call(call, lambda: names_in(folder) if is_there(folder) else [])
             return [self._info(f"{folder}/{name}") for name in names]
         if isinstance(asked, list):
             return [self.get_file_info(path) for path in asked]
         return self.store.call(Call("stat", asked), lambda: self._info(asked))
 
     def _info(self, path: str) -> Any:
-        try:
-            file = self.store.find(path)
-        except FileNotFoundError:
-            file = None
-        kind = pafs.FileType.NotFound if file is None else pafs.FileType.Directory
-        is_file = isinstance(file, File)
+        file, kinds = self.store.files.get(path), pafs.FileType
+        is_missing = file is None and not self.store.has(path)
+        kind = kinds.NotFound if is_missing else kinds.Directory
         return SimpleNamespace(
-            type=pafs.FileType.File if is_file else kind,
+            type=kind if file is None else kinds.File,
             base_name=path.rpartition("/")[2],
-            size=len(file.data) if isinstance(file, File) else None,
-            mtime_ns=(file.modified_ms if isinstance(file, File) else 0) * 1_000_000,
+            size=None if file is None else len(file.data),
+            mtime_ns=0 if file is None else file.modified_ms * 1_000_000,
         )
 
     def create_dir(self, path: str, *, recursive: bool) -> None:
@@ -420,10 +410,9 @@ class Hdfs:
 
         def effect() -> None:
             self.store.find(path)
-            for inside, _ in list(self.store.below(path)):
-                self.store.delete(inside)
-            for folder in sorted(self.store.folders, reverse=True):
-                if folder == path or folder.startswith(f"{path}/"):
-                    self.store.delete_folder(folder)
+            for inside in sorted(self.store.files, reverse=True):
+                if f"{inside}/".startswith(f"{path}/"):
+                    is_folder = self.store.is_folder(inside)
+                    (self.store.delete_folder if is_folder else self.store.delete)(inside)
 
         self.store.call(Call("delete", path, writes=True, is_tree=True), effect)

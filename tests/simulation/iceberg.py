@@ -74,9 +74,9 @@ class Documents:
 
     def _is_newest(self, path: str) -> bool:
         """Whether it leads readers; a slow follower leads them back to a later one at once."""
-        folder, _, name = path.rpartition("/")
-        names = [each for each in self.store.folders[folder] if each.endswith(".metadata.json")]
-        return name == max(names, key=version_of)
+        folder = path.rpartition("/")[0]
+        paths = (each for each, _ in self.store.below(folder) if each.endswith(".metadata.json"))
+        return path == max(paths, key=version_of)
 
     def _check_row_ids(self, path: str, document: Mapping[str, Any]) -> None:
         """Raise if two commits got the same ids of rows."""

@@ -59,7 +59,7 @@ class Task:
         return f"{self.name} {self.number}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """An operation, and the effect of its commit on rows."""
 
@@ -90,94 +90,21 @@ def _write(
     return builder.write(rows_of(table, rows), EXECUTOR).snapshot
 
 
-def _append(catalog: TableCatalog, task: Task) -> object:
-    return _write(table_of(catalog), task, {task.number: task.number})
-
-
-def _upsert(catalog: TableCatalog, task: Task) -> object:
-    return _write(table_of(catalog), task, {SHARED: task.number})
-
-
-def _overwrite(catalog: TableCatalog, task: Task) -> object:
-    return _write(table_of(catalog), task, {task.number: task.number}, overwrites=True)
-
-
-def _delete(catalog: TableCatalog, task: Task) -> object:
-    builder = table_of(catalog).new_row_change_builder().with_commit_user(task.user)
-    return builder.delete(f"id = {SHARED}", EXECUTOR).snapshot
-
-
-def _compact(catalog: TableCatalog, task: Task) -> object:
-    builder = table_of(catalog).new_compaction_builder().with_commit_user(task.user)
-    return builder.with_strategy("full").run(EXECUTOR).snapshot
-
-
-def _rescale(catalog: TableCatalog, task: Task) -> object:
-    buckets = 2 + task.number % 2
-    return table_of(catalog).rescale(EXECUTOR, buckets=buckets, commit_user=task.user)
-
-
-def _analyze(catalog: TableCatalog, task: Task) -> object:
-    return table_of(catalog).analyze(commit_user=task.user).snapshot
-
-
-def _erase(catalog: TableCatalog, _: Task) -> object:
-    return erase(
-        table_of(catalog), f"id = {SHARED}", orphans_older_than_ms=AGE_MS, executor=EXECUTOR
-    )
-
-
 def or_erased(rows: Rows) -> Rows:
     """Return rows that an erasure, which runs, has or has not taken the shared one from."""
     return {**rows, SHARED: (None, *rows.get(SHARED, ()))}
-
-
-def _expire(catalog: TableCatalog, _: Task) -> None:
-    expire_snapshots(table_of(catalog)._store, retention=NEWEST)
-
-
-def _clean(catalog: TableCatalog, _: Task) -> None:
-    clean_orphan_files(table_of(catalog)._store, older_than_ms=AGE_MS, dry_run=False)
-
-
-def _rollback(catalog: TableCatalog, _: Task) -> object:
-    return table_of(catalog).rollback_to(_UNDONE_TO).snapshot
-
-
-def _tag(catalog: TableCatalog, task: Task) -> None:
-    table_of(catalog).tags.create(f"tag-{task.number}", _NAMED)
-
-
-def _branch(catalog: TableCatalog, task: Task) -> None:
-    table_of(catalog).branches.create(f"branch-{task.number}", snapshot_id=_NAMED)
-
-
-def _forward(catalog: TableCatalog, _: Task) -> None:
-    table_of(catalog).branches.fast_forward("side")
 
 
 def _promote(catalog: TableCatalog, task: Task) -> object:
     """Write to a preview of a pull request, and promote it; else discard it."""
     name = f"pr-{task.number}"
     preview = TableCatalog(catalog._catalog, preview=name)
-    made = _append(preview, task)
+    made = _append(table_of(preview), task)
     refusals = [one.refusal for one in promote(catalog, name, [TABLE], executor=EXECUTOR)]
     if refusals != [""]:
         discard(catalog, name, [TABLE])
         raise CommitConflictError(str(refusals))
     return made
-
-
-def _alter(catalog: TableCatalog, task: Task) -> None:
-    table_of(catalog).alter([add_column(f"c{task.number}", "INT")])
-
-
-def _follow(catalog: TableCatalog, _: Task) -> None:
-    repair(table_of(catalog)._store)
-
-
-def _rename(catalog: TableCatalog, _: Task) -> None:
-    catalog.rename_table(TABLE, OTHER_NAME)
 
 
 def _drop(catalog: TableCatalog, _: Task) -> None:
@@ -202,9 +129,8 @@ ICEBERG = {
 SOURCE = "landing"
 
 
-def _ingest(catalog: TableCatalog, task: Task) -> object:
+def _ingest(table: Table, task: Task) -> object:
     """Take in the next file of a source, as an ingestion asset does, without Dagster's step."""
-    table = table_of(catalog)
     before = ledger.load_ledger(table, SOURCE)
     known = before.generation
     after = before.with_files([FolderFile(name=f"f{known:04}", size=1, modified_ms=1)])
@@ -221,6 +147,10 @@ def _ingest(catalog: TableCatalog, task: Task) -> object:
 
 INGESTED = 100_000
 """Keys of ingested rows are above: the generation of the source is added."""
+
+
+def _append(table: Table, task: Task) -> object:
+    return _write(table, task, {task.number: task.number})
 
 
 class _Server:
@@ -270,28 +200,66 @@ def _serve(catalog: TableCatalog, task: Task) -> object:
     return _write(client, task, {task.number: task.number})
 
 
+def _on(
+    call: Callable[[Table, Task], object],
+    change: Callable[[Rows, int], Rows] = lambda rows, _: rows,
+    *,
+    undoes: bool = False,
+) -> Operation:
+    """Return an operation on the table as it is when it begins."""
+    return Operation(lambda catalog, task: call(table_of(catalog), task), change, undoes)
+
+
+def _put(rows: Rows, key: int) -> Rows:
+    return {**rows, key: (key,)}
+
+
 OPERATIONS: dict[str, Operation] = {
-    "append": Operation(perform=_append, change=lambda rows, n: {**rows, n: (n,)}),
-    "upsert": Operation(perform=_upsert, change=lambda rows, n: {**rows, SHARED: (n,)}),
-    "overwrite": Operation(perform=_overwrite, change=lambda _, n: {n: (n,)}),
-    "delete": Operation(
-        perform=_delete, change=lambda rows, _: {key: v for key, v in rows.items() if key != SHARED}
+    "append": _on(_append, _put),
+    "upsert": _on(
+        lambda t, task: _write(t, task, {SHARED: task.number}),
+        lambda rows, n: {**rows, SHARED: (n,)},
     ),
-    "erase": Operation(perform=_erase),
-    "compact": Operation(perform=_compact),
-    "rescale": Operation(perform=_rescale),
-    "analyze": Operation(perform=_analyze),
-    "expire": Operation(perform=_expire),
-    "clean": Operation(perform=_clean),
-    "rollback": Operation(perform=_rollback, undoes=True),
-    "tag": Operation(perform=_tag),
-    "branch": Operation(perform=_branch),
-    "forward": Operation(perform=_forward, undoes=True),
-    "promote": Operation(perform=_promote, change=lambda rows, n: {**rows, n: (n,)}),
-    "follow": Operation(perform=_follow),
-    "alter": Operation(perform=_alter),
-    "rename": Operation(perform=_rename),
-    "drop": Operation(perform=_drop, undoes=True),
-    "ingest": Operation(perform=_ingest),
-    "serve": Operation(perform=_serve, change=lambda rows, n: {**rows, n: (n,)}),
+    "overwrite": _on(
+        lambda t, task: _write(t, task, {task.number: task.number}, overwrites=True),
+        lambda _, n: {n: (n,)},
+    ),
+    "delete": _on(
+        lambda t, task: (
+            t.new_row_change_builder()
+            .with_commit_user(task.user)
+            .delete(f"id = {SHARED}", EXECUTOR)
+            .snapshot
+        ),
+        lambda rows, _: {key: v for key, v in rows.items() if key != SHARED},
+    ),
+    "erase": _on(
+        lambda t, _: erase(t, f"id = {SHARED}", orphans_older_than_ms=AGE_MS, executor=EXECUTOR)
+    ),
+    "compact": _on(
+        lambda t, task: (
+            t.new_compaction_builder()
+            .with_commit_user(task.user)
+            .with_strategy("full")
+            .run(EXECUTOR)
+            .snapshot
+        )
+    ),
+    "rescale": _on(
+        lambda t, task: t.rescale(EXECUTOR, buckets=2 + task.number % 2, commit_user=task.user)
+    ),
+    "analyze": _on(lambda t, task: t.analyze(commit_user=task.user).snapshot),
+    "expire": _on(lambda t, _: expire_snapshots(t._store, retention=NEWEST)),
+    "clean": _on(lambda t, _: clean_orphan_files(t._store, older_than_ms=AGE_MS, dry_run=False)),
+    "rollback": _on(lambda t, _: t.rollback_to(_UNDONE_TO).snapshot, undoes=True),
+    "tag": _on(lambda t, task: t.tags.create(f"tag-{task.number}", _NAMED)),
+    "branch": _on(lambda t, task: t.branches.create(f"branch-{task.number}", snapshot_id=_NAMED)),
+    "forward": _on(lambda t, _: t.branches.fast_forward("side"), undoes=True),
+    "promote": Operation(_promote, _put),
+    "follow": _on(lambda t, _: repair(t._store)),
+    "alter": _on(lambda t, task: t.alter([add_column(f"c{task.number}", "INT")])),
+    "rename": Operation(lambda catalog, _: catalog.rename_table(TABLE, OTHER_NAME)),
+    "drop": Operation(_drop, undoes=True),
+    "ingest": _on(_ingest),
+    "serve": Operation(_serve, _put),
 }

@@ -29,30 +29,18 @@ def shrunk(schedule: Schedule) -> Schedule:
 
 
 def _smaller(schedule: Schedule) -> Iterator[Schedule]:
-    for number, script in enumerate(schedule.scripts):
-        if script:  # an actor without a script keeps its number, so all actors do
-            yield _with_script(schedule, number, ())
-            for place in range(len(script)):
-                if len(script) > 1:
-                    yield _with_script(schedule, number, script[:place] + script[place + 1 :])
-    for place in range(len(schedule.faults)):
-        faults = schedule.faults
+    scripts, faults, turns = schedule.scripts, schedule.faults, schedule.turns
+    for number, script in enumerate(scripts):  # one without operations keeps its actor's number
+        rest = [()] * bool(script) + [script[:n] + script[n + 1 :] for n in range(len(script))]
+        for left in rest:
+            yield replace(schedule, scripts=(*scripts[:number], left, *scripts[number + 1 :]))
+    for place in range(len(faults)):
         yield replace(schedule, faults=faults[:place] + faults[place + 1 :])
-    turns, size = schedule.turns, len(schedule.turns) // 2
+    size = len(turns) // 2
     while size:
         for start in range(0, len(turns), size):
             yield replace(schedule, turns=_join(turns[:start] + turns[start + size :]))
         size //= 2
-
-
-def _with_script(schedule: Schedule, number: int, script: tuple[str, ...]) -> Schedule:
-    scripts = list(schedule.scripts)
-    scripts[number] = script
-    turns, faults = schedule.turns, schedule.faults
-    if not script:
-        turns = _join(tuple(turn for turn in turns if turn[0] != number))
-        faults = tuple(fault for fault in faults if fault[0] != number)
-    return replace(schedule, scripts=tuple(scripts), turns=turns, faults=faults)
 
 
 def _join(turns: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:

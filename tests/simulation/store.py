@@ -36,15 +36,12 @@ class File:
     """An attribute that the writer of an object gave it."""
 
 
-Folder = dict[str, "File | None"]
-"""Name → file; None is a folder."""
-
-
 @dataclass(slots=True)
 class Store:
     """Files by path, with a watcher of writes."""
 
-    folders: dict[str, Folder] = field(default_factory=lambda: {"": {}})
+    files: dict[str, File | None] = field(default_factory=lambda: {"": None})
+    """Path → file; None is a folder."""
     numbers: int = 0
     now_ms: int = 1_700_000_000_000
     scheduler: Scheduler | None = None
@@ -68,15 +65,9 @@ class Store:
 
     def copy(self) -> "Store":
         """Return a storage of the same files, for another run."""
-        files: dict[int, File] = {}
-        folders = {
-            path: {
-                name: None if file is None else files.setdefault(id(file), replace(file))
-                for name, file in folder.items()
-            }
-            for path, folder in self.folders.items()
-        }
-        return Store(folders, self.numbers, self.now_ms, has_folders=self.has_folders)
+        copies = {id(file): replace(file) for file in self.files.values() if file is not None}
+        files = {path: file and copies[id(file)] for path, file in self.files.items()}
+        return Store(files, self.numbers, self.now_ms, has_folders=self.has_folders)
 
     def call(self, call: Call, effect: Callable[[], T]) -> T:
         """Make a call at its turn; outside a run, at once."""
@@ -144,105 +135,87 @@ class Store:
         """Return a number that is another one for other files."""
         return hash(
             tuple(
-                (path, name, file and (file.data, file.modified_ms, file.links, repr(file.mark)))
-                for path, folder in sorted(self.folders.items())
-                for name, file in sorted(folder.items())
+                (path, file and (file.data, file.modified_ms, file.links, repr(file.mark)))
+                for path, file in sorted(self.files.items())
             )
         )
 
     # The methods below have no turns: effects of calls are made of them.
 
-    def _count_change(self, name: str, *, is_other: bool = True) -> None:
+    def _count_change(self, path: str, *, is_other: bool = True) -> None:
         self.version += 1
-        self.names += is_other and counts(name)
+        self.names += is_other and counts(path.rpartition("/")[2])
 
-    def find(self, path: str) -> "File | Folder":
-        """Return a file or a folder; FileNotFoundError if there is none."""
-        folder = self.folders.get(path)
-        if folder is not None:
-            return folder
-        parent, _, name = path.rpartition("/")
-        file = self.folders.get(parent, {}).get(name)
-        if file is None:
+    def find(self, path: str) -> File | None:
+        """Return a file, or None for a folder; FileNotFoundError if there is none."""
+        if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        return file
+        return self.files[path]
 
     def file(self, path: str) -> File:
         file = self.find(path)
-        if not isinstance(file, File):
+        if file is None:
             raise IsADirectoryError(errno.EISDIR, "a folder", path)
         return file
 
     def has(self, path: str) -> bool:
-        parent, _, name = path.rpartition("/")
-        return path in self.folders or name in self.folders.get(parent, {})
+        return path in self.files
 
-    def parent_of(self, path: str) -> Folder:
-        """Return the folder that a name is to be made in."""
-        parent = path.rpartition("/")[0]
-        if parent not in self.folders:
-            if self.has_folders:
-                raise FileNotFoundError(errno.ENOENT, "no such folder", parent)
-            self.make_folders(parent)
-        return self.folders[parent]
+    def is_folder(self, path: str) -> bool:
+        return self.files.get(path, self) is None
+
+    def names_in(self, path: str) -> list[str]:
+        """Return what is directly in a folder, by name; NotADirectoryError for a file."""
+        if self.find(path) is not None:
+            raise NotADirectoryError(errno.ENOTDIR, "a file", path)
+        names = (each[len(path) + 1 :] for each in self.files if each.startswith(f"{path}/"))
+        return sorted(name for name in names if "/" not in name)
+
+    def _check_target(self, path: str, *, is_new: bool) -> None:
+        if self.has_folders and not self.is_folder(path.rpartition("/")[0]):
+            raise FileNotFoundError(errno.ENOENT, "no such folder", path)
+        if is_new and path in self.files:
+            raise FileExistsError(errno.EEXIST, "it exists", path)
 
     def put(self, path: str, data: bytes, *, is_new: bool = False, mark: object = None) -> File:
         """Make a file, or another in its place; FileExistsError if it must be new."""
-        folder, name = self.parent_of(path), path.rpartition("/")[2]
-        if is_new and name in folder:
-            raise FileExistsError(errno.EEXIST, "it exists", path)
+        self._check_target(path, is_new=is_new)
         self.numbers += 1
-        file = File(data, self.now_ms, self.numbers, mark=mark)
-        self._count_change(name, is_other=name not in folder)
-        folder[name] = file
+        self._count_change(path, is_other=path not in self.files)
+        self.files[path] = file = File(data, self.now_ms, self.numbers, mark=mark)
         return file
 
     def link(self, path: str, target: str) -> None:
         """Give a file a second name, which is free."""
-        file, folder, name = self.file(path), self.parent_of(target), target.rpartition("/")[2]
-        if name in folder:
-            raise FileExistsError(errno.EEXIST, "it exists", target)
-        folder[name] = file
+        file = self.file(path)
+        self._check_target(target, is_new=True)
+        self.files[target] = file
         file.links += 1
-        self._count_change(name)
+        self._count_change(target)
 
     def delete_if_there(self, path: str) -> None:
         with suppress(FileNotFoundError):
             self.delete(path)
 
     def delete(self, path: str) -> None:
-        file = self.file(path)
-        file.links -= 1
-        parent, _, name = path.rpartition("/")
-        self._count_change(name)
-        del self.folders[parent][name]
-        while not self.has_folders and parent and not self.folders[parent]:
-            del self.folders[parent]
-            parent, _, name = parent.rpartition("/")
-            del self.folders[parent][name]
+        self.file(path).links -= 1
+        self._count_change(path)
+        del self.files[path]
 
     def make_folders(self, path: str) -> None:
         """Make a folder and its parents; fine if it exists."""
-        if path not in self.folders:
-            parent, _, name = path.rpartition("/")
-            self.make_folders(parent)
-            if name in self.folders[parent]:
-                raise FileExistsError(errno.EEXIST, "it is a file", path)
-            self.folders[parent][name] = None
-            self.folders[path] = {}
-            self._count_change(name)
+        if not self.is_folder(path) and self.has_folders:
+            self.make_folders(path.rpartition("/")[0])
+            self._check_target(path, is_new=True)
+            self.files[path] = None
+            self._count_change(path)
 
     def delete_folder(self, path: str) -> None:
         """Delete an empty folder."""
-        if path not in self.folders:
-            self.find(path)
-            raise NotADirectoryError(errno.ENOTDIR, "a file", path)
-        if self.folders[path]:
+        if self.names_in(path):
             raise OSError(errno.ENOTEMPTY, "not empty", path)
-        del self.folders[path]
-        parent, _, name = path.rpartition("/")
-        del self.folders[parent][name]
-        self._count_change(name)
+        del self.files[path]
+        self._count_change(path)
 
     def fill(self, file: File, data: bytes) -> None:
         """Give an open file its bytes."""
@@ -251,28 +224,20 @@ class Store:
 
     def move(self, source: str, target: str, *, replaces: bool) -> None:
         """Give a file or a folder another name; a disk replaces a file, or an empty folder."""
-        moved = self.find(source)
-        folder, name = self.parent_of(target), target.rpartition("/")[2]
-        if name in folder and not replaces:
-            raise FileExistsError(errno.EEXIST, "it exists", target)
-        if name in folder and self.folders.get(target):
+        self.find(source)
+        self._check_target(target, is_new=not replaces)
+        if self.is_folder(target) and self.names_in(target):
             raise OSError(errno.ENOTEMPTY, "not empty", target)
-        parent, _, old = source.rpartition("/")
-        self._count_change(old)
-        self._count_change(name, is_other=name not in folder)
-        del self.folders[parent][old]
-        folder[name] = moved if isinstance(moved, File) else None
-        if not isinstance(moved, File):
-            for path in [p for p in self.folders if p == source or p.startswith(f"{source}/")]:
-                self.folders[target + path[len(source) :]] = self.folders.pop(path)
+        self._count_change(source)
+        self._count_change(target, is_other=target not in self.files)
+        for path in [p for p in self.files if p == source or p.startswith(f"{source}/")]:
+            self.files[target + path[len(source) :]] = self.files.pop(path)
 
-    def below(self, path: str) -> Iterator[tuple[str, File]]:
+    def below(self, folder: str) -> Iterator[tuple[str, File]]:
         """Yield the files below a folder, by path."""
-        for name, file in sorted(self.folders.get(path, {}).items()):
-            if file is None:
-                yield from self.below(f"{path}/{name}")
-            else:
-                yield f"{path}/{name}", file
+        for path, file in sorted(self.files.items()):
+            if file is not None and path.startswith(f"{folder}/"):
+                yield path, file
 
 
 def _comparable(answer: Any) -> Hashable:

@@ -4,7 +4,6 @@ A hunt runs those that take long, too, and all on every kind of storage.
 """
 
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -68,24 +67,21 @@ def test_reduced_orders_reach_all_states(programs):
 
 
 def _ends(programs):
-    """Yield how runs in every order end."""
-    order, branches = [], []
-    while True:
-        place = count()
+    """Yield how runs in every order end: each call is a turn, and so is the start."""
 
-        def choose(actors, _, place=place):
-            at = next(place)
-            if at == len(order):
-                order.append(0)
-                branches.append(len(actors))
-            return actors[order[at]]
+    def orders(left):
+        if not any(left):
+            yield ()
+        for at, turns in enumerate(left):
+            if turns:
+                for order in orders([*left[:at], turns - 1, *left[at + 1 :]]):
+                    yield (str(at), *order)
 
-        yield _end_of(programs, choose)
-        while order and order[-1] == branches[-1] - 1:
-            order.pop(), branches.pop()
-        if not order:
-            return
-        order[-1] += 1
+    for order in orders([len(program) + 1 for program in programs]):
+        names = iter(order)
+        yield _end_of(
+            programs, lambda actors, _, names=names: {a.name: a for a in actors}[next(names)]
+        )
 
 
 def _end_of(programs, choose, begin=lambda *_: None):
@@ -101,7 +97,7 @@ def _end_of(programs, choose, begin=lambda *_: None):
             "write": lambda path: store.put(path, str(actor.seen).encode()),
             "create": lambda path: store.put(path, str(actor.seen).encode(), is_new=True),
             "delete": store.delete_if_there,
-            "list": lambda path: sorted(store.folders[path]),
+            "list": store.names_in,
         }
         for kind, name in program:
             path = f"/f/{name}".rstrip("/")

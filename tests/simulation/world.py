@@ -103,27 +103,16 @@ class _Memory:
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
 
-    @property
-    def _own(self) -> Any:
-        return _remember(self, self._make)
-
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
+        return getattr(_remember(self, self._make), name)
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._own[key]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._own[key] = value
+for _name in ("__getitem__", "__setitem__", "__iter__", "__contains__", "__len__"):
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._own)
+    def _pass_on(self: Any, *arguments: Any, _name: str = _name) -> Any:
+        return getattr(_remember(self, self._make), _name)(*arguments)
 
-    def __contains__(self, key: Any) -> bool:
-        return key in self._own
-
-    def __len__(self) -> int:
-        return len(self._own)
+    setattr(_Memory, _name, _pass_on)
 
 
 def _remember(key: object, make: Callable[[], Any]) -> Any:
