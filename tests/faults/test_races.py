@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event, Thread
 
 import pytest
 
@@ -24,7 +23,6 @@ from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from paimon_assets.engine.spec.paths import TablePaths
 from tests.testkit import metadata_tables as kit
-from tests.testkit.effort import is_hunt
 from tests.testkit.faults.whole_tables import NEWEST, check_whole
 from tests.testkit.faulty_fileio import FaultyFileIO
 
@@ -134,63 +132,6 @@ def test_rollback_during_expiration_keeps_its_target(tmp_path, target, rollback_
         assert add(done.store, "e").id == kit.newest(done.store).id
         check_whole(done.store)
     assert True in seen
-
-
-class Halting:
-    """A rollback in a thread that halts before one of its calls."""
-
-    def __init__(self, path, target, halt):
-        self.halted, self.goes_on, self.error = Event(), Event(), None
-        faulty = FaultyFileIO(LocalFileIO(), before=lambda number, *_: self._wait(number == halt))
-        self._store = FileStore.open(faulty, path)
-        self._thread = Thread(target=self._run, args=(target,))
-
-    def _wait(self, is_here):
-        if is_here:
-            self.halted.set()
-            assert self.goes_on.wait(60)
-
-    def _run(self, target):
-        self.error = try_command(lambda store: rollback_to_snapshot(store, target), self._store)
-        self.halted.set()
-
-    def begin(self):
-        self._thread.start()
-        assert self.halted.wait(60)
-
-    def end(self):
-        self.goes_on.set()
-        self._thread.join(60)
-
-
-@pytest.mark.parametrize("target", [2, 3, 4])
-@pytest.mark.parametrize("halt", range(3, 20, 1 if is_hunt() else 3))
-def test_rollback_interrupted_by_expiration_is_complete(tmp_path, target, halt):
-    """It begins before its snapshot is deleted, and goes on some calls later."""
-    five(kit.new_store(tmp_path / "scene"))
-    for later in itertools.count(1):
-        shutil.copytree(tmp_path / "scene", tmp_path / str(later))
-        path = str(tmp_path / str(later) / "table")
-        rollback, began = Halting(path, target, halt), []
-
-        def before(number, method, at, rollback=rollback, began=began, later=later):
-            if not began and method == "delete_file" and at.endswith(f"/snapshot-{target}"):
-                began.append(number)
-                rollback.begin()
-            if began and number == began[0] + later:
-                rollback.end()
-
-        expire(FileStore.open(FaultyFileIO(LocalFileIO(), before=before), path))
-        is_over = not rollback.goes_on.is_set()
-        rollback.end()
-        store = FileStore.open(LocalFileIO(), path)
-        check_whole(store)
-        assert kit.newest(store).id == (5 if rollback.error else target), (later, rollback.error)
-        assert add(store, "e").id == kit.newest(store).id
-        check_whole(store)
-        if is_over:
-            break
-    assert later > 3
 
 
 def four(store):
