@@ -85,7 +85,7 @@ def count(table: Any, *, columns: list[str] | None = None, where: str | None = N
 def measure_another_process(options: dict[str, str], measure: Any) -> None:
     """Measure the first operations of processes that know nothing of a table."""
 
-    def opened(name: str, seconds: int) -> Any:
+    def table_of(name: str, seconds: int) -> Any:
         forget_manifests()
         snapshot_manager._NEWEST_SEEN.clear()
         object_store._PROVEN.clear()
@@ -95,11 +95,11 @@ def measure_another_process(options: dict[str, str], measure: Any) -> None:
         opening = partial(catalog.get_table, name)
         return measure("open table, another process", opening, rounds=True)
 
-    table = opened("d.orc", 6)
+    table = table_of("d.orc", 6)
     measure("append, another process", lambda: write(table, 5, 10), rounds=True)
-    keyed = opened("d.k", 5)
+    keyed = table_of("d.k", 5)
     measure("upsert, another process", lambda: write(keyed, 5, 10), rounds=True)
-    over = opened("d.orc", 4).new_write_builder().with_overwrite({})
+    over = table_of("d.orc", 4).new_write_builder().with_overwrite({})
     measure("overwrite, another process", lambda: over.write(rows(5, 10)), rounds=True)
 
 

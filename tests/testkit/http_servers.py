@@ -243,15 +243,15 @@ class CountingProxy(LocalServer):
 
     @contextmanager
     def counting(self, *, rounds: bool = False) -> Iterator[Counts]:
-        """Count the requests of a block, and those it left to the background.
+        """Count the requests of a block, and those of the background that it began.
 
-        In `rounds` no answer comes before all requests have that wait for none: their depth does
-        not depend on the machine.
+        With `rounds`, answers wait for all requests that wait for none: so the depth does not
+        depend on the machine.
         """
         self.counts = counts = Counts()
         self._has_rounds = rounds
         yield counts
-        time.sleep(_DELAY_SECONDS)  # what was left to the background has come
+        time.sleep(_DELAY_SECONDS)  # requests of the background have come
         while self._open:
             time.sleep(_DELAY_SECONDS)
         self._has_rounds = False

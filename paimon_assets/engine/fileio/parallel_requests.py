@@ -69,7 +69,7 @@ def send_each(questions: list[Question]) -> dict[Question, Future[Any]]:
 
 
 _AS_KNOWN = Future[Any]()
-"""Stands for the answer to a question that is not asked."""
+"""The answer to a question that is not asked."""
 _AS_KNOWN.set_result(None)
 
 
@@ -115,7 +115,8 @@ class Together(local):
         Until `confirm`, which is yielded, a question has the answer that `guess` returns, if that
         is not None. Questions of an outer block are not asked twice; its other answers wait for
         its own code. Guesses of an outer block end before other ones begin: its answers are older
-        than the snapshot that the new questions are about. What is `known` is not asked for.
+        than the snapshot that the new questions are about. Questions with
+        `known` answers are not asked.
         """
         outer, guesses = self._answers, self._guesses
         listed = list(dict.fromkeys(questions))

@@ -150,7 +150,7 @@ class SnapshotManager:
         """Return the files that `latest` (and `break_at`) read and look for, and folders to list.
 
         A guess, by the newest snapshot that this process has seen. While that one and the one
-        below are as they were, and none is above, what the hint says does not matter.
+        below are unchanged, and none is above, the hint does not matter.
         """
         if self._newest_of is not None:
             return {}
