@@ -318,6 +318,7 @@ def test_errors_have_codes_and_with_json_are_objects(run):
 def test_unknown_option_is_refused_or_forced(run):
     arguments = ("create", "db.t", "--column", "a INT", "--option", "bucket-kei=a")
     assert "Did you mean 'bucket-key'?" in run(*arguments, code=2)
+    assert "Did you mean 'bucket-key'?" in run(*arguments[:-2], "--set", "bucket-kei=a", code=2)
     run(*arguments, "--any-option")
     assert "bucket-kei" in run("schema", "db.t")
     assert "--any-option" in run("alter", "db.t", "--set", "target-file-sice=1 mb", code=2)

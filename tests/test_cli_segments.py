@@ -76,7 +76,7 @@ def test_loads_of_table_are_listed_and_deleted(run, tmp_path):
         "segments", "delete", "db.t", "0", "--yes"
     )
     assert "4 rows" in run("read", "db.t")
-    assert "1 deleted segments" in run("segments", "clean", "db.t", "--force")
+    assert "1 deleted segment" in run("segments", "clean", "db.t", "--force")
 
 
 def test_folders_that_may_be_read_are_named_beside_or_in_environment(run, tmp_path, monkeypatch):

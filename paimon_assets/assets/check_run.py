@@ -195,7 +195,7 @@ def _result_of_all(
 ) -> dg.AssetCheckResult:
     failed = {key: result.description for key, result in results.items() if not result.passed}
     key = next(iter(failed), None)
-    text = f"All {len(results):,} partitions pass."
+    text = f"{counted(len(results), 'partition')}: no failure."
     if key is not None:
         text = f"{len(failed):,} of {counted(len(results), 'partition')} fail. {key}: {failed[key]}"
     metadata = {"paimon/partitions": len(results), "paimon/failed_partitions": len(failed)}

@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets import translator as naming
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import COLUMN_SCHEMA, Metadata, column_schema, state_of
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -137,6 +137,7 @@ def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
     ]
 
 
+@naming_arguments
 def build_external_table_specs(
     tables: Sequence[ExternalTable], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:
@@ -179,6 +180,7 @@ def spec_of(
     )
 
 
+@naming_arguments
 def build_observable_tables(
     specs: Sequence[dg.AssetSpec], open_catalog: OpenCatalog, *, name: str = "observe_tables"
 ) -> dg.AssetsDefinition:

@@ -4,18 +4,25 @@ This is the Dagster boundary: engine errors are sorted by the caller's next step
 Dagster's.
 """
 
-from collections.abc import Iterable, Iterator
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, get_type_hints
 
 import dagster as dg
+import pydantic
+from pydantic_core import SchemaError
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.words import did_you_mean
 
 ChoiceT = TypeVar("ChoiceT", bound=StrEnum)
+T = TypeVar("T")
+P = ParamSpec("P")
 
 MAX_RETRIES = 3
 RETRY_WAIT_SECONDS = 2
@@ -69,6 +76,58 @@ def failure_of(
         metadata={"paimon/table": str(table), "paimon/error_kind": error.kind, **details},
         allow_retries=allow_retries,
     )
+
+
+def naming_arguments(build: Callable[P, T]) -> Callable[P, T]:
+    """Wrap a function that users call: a failure names the argument that has another type.
+
+    Types are looked at after a failure only, so that a call that succeeds costs nothing.
+    """
+
+    @wraps(build)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return build(*args, **kwargs)
+        except errors.PaimonError:
+            raise
+        except Exception as error:
+            for name, kind, value in _arguments(build, args, kwargs):
+                if not _is_of_type(value, kind):
+                    wanted = re.sub(r"\b\w+\.", "", inspect.formatannotation(kind))
+                    raise errors.InvalidInputError(
+                        f"{build.__name__} takes '{name}' as {wanted}, and is given "
+                        f"{type(value).__name__} {value!r:.80}.",
+                        kind="argument",
+                        argument=name,
+                    ) from error
+            if isinstance(error, dg.DagsterError):
+                message = f"{build.__name__}: {error}"
+                raise errors.InvalidInputError(message, kind="argument") from error
+            raise
+
+    return call
+
+
+def _arguments(
+    build: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
+    try:
+        arguments = inspect.signature(build).bind(*args, **kwargs).arguments
+        hints = get_type_hints(build)
+    except (TypeError, NameError):  # Python's own error is clear
+        return
+    yield from ((name, hints[name], value) for name, value in arguments.items() if name in hints)
+
+
+def _is_of_type(value: object, kind: Any) -> bool:
+    try:
+        adapter = pydantic.TypeAdapter(kind, config={"arbitrary_types_allowed": True})
+        adapter.validate_python(value, strict=True)
+    except pydantic.ValidationError:
+        return False
+    except (pydantic.PydanticUserError, SchemaError, TypeError):  # pydantic has no such type
+        return True
+    return True
 
 
 def refuse_unknown(names: Iterable[str], expected: Iterable[str], owner: str, *, kind: str) -> None:

@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.tables.audit import BLOCKING, Batch, BatchCheck, Verdict
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
-from paimon_assets.engine.spec.words import plain_sample
+from paimon_assets.engine.spec.words import counted, plain_sample
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 
 _SET_BY_PANDERA = ("PYARROW_IGNORE_TIMEZONE", "SPARK_LOCAL_IP")
@@ -77,6 +78,7 @@ def build_pandera_checks(
 ) -> list[BatchCheck]: ...
 
 
+@naming_arguments
 def build_pandera_checks(
     asset: dg.AssetsDefinition | None,
     schema: PanderaSchema,
@@ -241,7 +243,7 @@ class _Tally(Struct):
     def text(self, where: str) -> str:
         """Return the failures in one sentence, the worst first."""
         if not self.lines:
-            return f"All {self.rows:,} rows of {where} pass."
+            return f"{counted(self.rows, 'row')} of {where}: no failure."
         (column, check), worst = self._sort()[0]
         further = len(self.lines) - 1
         kinds = "kind" if further == 1 else "kinds"
@@ -249,8 +251,8 @@ class _Tally(Struct):
         if not self.rows:
             return f"Column '{column}' of {where} fails {check}: {worst.examples[0]}{more}."
         return (
-            f"{worst.failures:,} of {self.rows:,} rows of {where} fail {check} in column "
-            f"'{column}', such as {', '.join(worst.examples[:3])}{more}."
+            f"{worst.failures:,} of {counted(self.rows, 'row')} of {where} failed {check} in "
+            f"column '{column}', such as {', '.join(worst.examples[:3])}{more}."
         )
 
     def metadata(self) -> Metadata:

@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 
 from paimon_assets.assets import sensors
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import identifier_of_asset, resource_key_of
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
@@ -18,6 +19,7 @@ from paimon_assets.engine.table.table import Table
 _KEYS_PER_TICK = 500
 
 
+@naming_arguments
 def build_partition_keys_sensor(
     asset: dg.AssetsDefinition | dg.AssetSpec,
     *,

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import dagster as dg
 from dagster_shared.check import CheckError
@@ -171,13 +171,20 @@ def op_properties(run: dg.DagsterRun, step_key: str) -> dict[str, str]:
 
 def step_of_asset(context: dg.AssetExecutionContext) -> Step:
     """Return the step of an asset; refuses a table that another asset here writes."""
-    with suppress(CheckError):  # a run by `dg.materialize` has no code location
-        refuse_shared_tables(context.repository_def.assets_defs_by_key.values())
+    refuse_second_writer(context.op_execution_context)
     return replace(
         step_of_op(context.op_execution_context),
         asset_key=context.asset_key if len(context.selected_asset_keys) == 1 else None,
         partition_keys=partition_keys_of(context),
     )
+
+
+def refuse_second_writer(context: Any) -> None:
+    """Refuse a table that two assets of the code location write, or of the job without one."""
+    graph = context.job_def.asset_layer.asset_graph
+    with suppress(CheckError):  # a run by `dg.materialize` has no code location
+        graph = context.repository_def.asset_graph
+    refuse_shared_tables(graph.assets_defs)
 
 
 def partition_keys_of(context: dg.AssetExecutionContext | dg.OpExecutionContext) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ import dagster as dg
 from msgspec.structs import replace
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.metadata import (
     PARTITION_ROW_COUNT,
     ROW_COUNT,
@@ -42,6 +43,7 @@ _EVENTS_PER_RUN = 5
 """Materializations looked at for each run that is wanted: some committed nothing."""
 
 
+@naming_arguments
 def build_row_count_check(
     asset: dg.AssetsDefinition,
     expected: int | Callable[[], int] | None = None,
@@ -79,7 +81,7 @@ def build_row_count_check(
             bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
             metadata |= {key: bound for key, bound in bounds.items() if bound is not None}
             passed = (minimum or 0) <= rows and (maximum is None or rows <= maximum)
-            note = f"; {_bounds_text(minimum, maximum)} are expected."
+            note = f"; expected: {_bounds_text(minimum, maximum)}."
         else:
             number = expected() if callable(expected) else expected
             passed = rows == number
@@ -92,7 +94,7 @@ def build_row_count_check(
 
     text = "Checks that the table has exactly the expected number of rows."
     if expected is None:
-        text = f"Checks that the table has {_bounds_text(minimum, maximum)} rows."
+        text = f"Checks the number of rows of the table: {_bounds_text(minimum, maximum)}."
     return define_check(asset, "row_count", text, options, evaluate)
 
 
@@ -114,6 +116,7 @@ def _bounds_text(minimum: int | None, maximum: int | None) -> str:
     return " and ".join(part for part in parts if part)
 
 
+@naming_arguments
 def build_row_count_anomaly_check(
     asset: dg.AssetsDefinition, *, runs: int = 10, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
@@ -159,8 +162,8 @@ def build_row_count_anomaly_check(
         metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
         if len(changes) < _FEWEST_CHANGES:
             text = (
-                f"{counted(rows, 'row')}; {counted(len(before), 'run')} before this one have a "
-                f"row count, and {_FEWEST_CHANGES + 1} are needed to compare."
+                f"{counted(rows, 'row')}; {len(before)} of the {_FEWEST_CHANGES + 1} earlier runs "
+                "with a row count that a comparison needs."
             )
             return run.result(passed=True, description=text, metadata=metadata)
         change = rows - before[-1]
@@ -241,6 +244,7 @@ def _counts_before(run: CheckRun, runs: int) -> list[int]:
     return list(counts.values())[:runs][::-1]
 
 
+@naming_arguments
 def build_unique_key_check(
     asset: dg.AssetsDefinition,
     columns: Sequence[str] | None = None,
@@ -315,6 +319,7 @@ def unmerged_plan(read: ReadBuilder) -> Plan:
     return replace(plan, splits=tuple(replace(it, is_streaming=True) for it in plan.splits))
 
 
+@naming_arguments
 def build_sequence_check(
     asset: dg.AssetsDefinition, *, options: CheckOptions = _ERROR
 ) -> dg.AssetChecksDefinition:
@@ -349,11 +354,12 @@ def build_sequence_check(
         named = ", ".join(fields)
         by = "its padding" if is_padded else "arrival alone, which no retry repeats"
         findings = {
-            f"{nulls:,} rows have no {named}, so any other row wins": nulls,
-            f"{wraps:,} rows of the last write wrapped their padding": wraps,
-            f"{ties.keys:,} times rows of one key have one {named}, ordered by {by}": ties.keys,
+            f"{counted(nulls, 'row')} without {named}, so any other row wins": nulls,
+            f"the padding wrapped at {counted(wraps, 'row')} of the last write": wraps,
+            f"{counted(ties.keys, 'key')} with rows of one {named}, ordered by {by}": ties.keys,
         }
         text = "; ".join(finding for finding, count in findings.items() if count)
+        text = text or f"{named} orders {counted(ties.rows, 'stored row')}"
         metadata: Metadata = {
             "paimon/stored_rows": ties.rows,
             "paimon/null_sequences": nulls,
@@ -364,7 +370,7 @@ def build_sequence_check(
             metadata["paimon/examples"] = records_value(ties.examples, show=run.shows_values)
         return run.result(
             passed=not (nulls or wraps or (ties.keys and not is_padded)),
-            description=f"{text}." if text else f"{named} orders all {ties.rows:,} stored rows.",
+            description=f"{text}.",
             metadata=metadata,
         )
 

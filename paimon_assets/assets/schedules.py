@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.files.source_files import IngestConfig
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig
 from paimon_assets.assets.jobs.maintenance import MAINTENANCE_OP, MaintenanceConfig
@@ -17,6 +18,7 @@ from paimon_assets.assets.translator import identifier_of_asset
 _UTC = "UTC"
 
 
+@naming_arguments
 def build_ingestion_schedule(
     asset: dg.AssetsDefinition,
     cron_schedule: str,
@@ -48,6 +50,7 @@ def build_ingestion_schedule(
     return _schedule(chosen, op, name, cron_schedule, timezone, ops, description)
 
 
+@naming_arguments
 def build_compaction_schedule(
     job: dg.JobDefinition,
     cron_schedule: str,
@@ -74,6 +77,7 @@ def build_compaction_schedule(
     return _schedule(job, job.name, name, cron_schedule, timezone, ops, "Compacts due files.")
 
 
+@naming_arguments
 def build_maintenance_schedule(
     job: dg.JobDefinition,
     cron_schedule: str,

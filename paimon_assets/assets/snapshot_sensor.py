@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from paimon_assets.assets import sensors
 from paimon_assets.assets.external_tables import OpenCatalog
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.metadata import (
     DATA_VERSION,
     Metadata,
@@ -96,6 +97,7 @@ def _gap_text(table: Table, newest: Snapshot, seen: Seen) -> str:
     return ""
 
 
+@naming_arguments
 def build_new_snapshots_sensor(
     specs: Sequence[dg.AssetSpec],
     *,

@@ -15,6 +15,7 @@ import dagster as dg
 import pyarrow as pa
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.files.landing import compare_landing, quarantine_value
 from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
@@ -46,6 +47,7 @@ _DEBT = FileDebt()
 _CLOCK = SystemClock()
 
 
+@naming_arguments
 def build_freshness_check(
     asset: dg.AssetsDefinition,
     max_age: dt.timedelta,
@@ -127,6 +129,7 @@ def _age_text(age: dt.timedelta) -> str:
     return " ".join(parts[:2]) or "0 seconds"
 
 
+@naming_arguments
 def build_small_files_check(
     asset: dg.AssetsDefinition, debt: FileDebt = _DEBT, *, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
@@ -178,6 +181,7 @@ def build_small_files_check(
     )
 
 
+@naming_arguments
 def build_quarantine_check(
     asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
@@ -220,6 +224,7 @@ def build_quarantine_check(
     return define_check(asset, "quarantine", text, options, evaluate)
 
 
+@naming_arguments
 def build_schema_check(
     asset: dg.AssetsDefinition, declared: Schema, *, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:
@@ -303,6 +308,7 @@ def _drift_text(differences: Sequence[str], changes: Sequence[SchemaChange]) -> 
     return f"The table differs from its declaration: {'; '.join(differences)}.{offered}"
 
 
+@naming_arguments
 def build_overflow_check(
     asset: dg.AssetsDefinition,
     pending: Schema | Sequence[SchemaChange],
@@ -348,6 +354,7 @@ def build_overflow_check(
     return define_check(asset, "overflow", text, options, evaluate)
 
 
+@naming_arguments
 def build_source_overflow_check(
     asset: dg.AssetsDefinition, source: FileSource, *, options: CheckOptions = _ERROR
 ) -> dg.AssetChecksDefinition:

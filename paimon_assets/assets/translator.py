@@ -5,7 +5,8 @@ maintenance jobs agree: above all on the pool, which keeps one writer at a time 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
@@ -30,8 +31,20 @@ STORAGE_KIND_KEY = "dagster/storage_kind"
 _GROUP_CHARACTERS = re.compile(r"[^A-Za-z0-9_]")
 
 
+def is_pattern(table: object) -> bool:
+    """Whether a text names all tables that fit it, such as `shop.*`."""
+    return isinstance(table, str) and bool({*"*?["} & {*table})
+
+
 def identifier_of(table: str | Identifier) -> Identifier:
-    """Return the identifier `database.table` names."""
+    """Return the identifier `database.table` names; a pattern names none."""
+    if is_pattern(table):
+        raise InvalidInputError(
+            f"'{table}' is a pattern, and one table is needed. Patterns stand in 'tables' of the "
+            "config of a run: leave 'tables' of the job out, or list the tables by "
+            "catalog.list_tables(…).",
+            kind="table-pattern",
+        )
     return table if isinstance(table, Identifier) else Identifier.parse(table)
 
 
@@ -139,33 +152,68 @@ def identifier_of_spec(spec: dg.AssetSpec) -> Identifier:
     )
 
 
-def refuse_shared_tables(assets: Iterable[object]) -> None:
+def refuse_shared_tables(assets: dg.Definitions | Iterable[object]) -> None:
     """Check, from definitions alone, that no two of these assets write one table.
 
     >>> refuse_shared_tables([orders])
 
     Assets that add segments to a table do not count: each adds its own folder. Nor do those that
-    write some of its columns.
-
-    Call it with all assets of your `dg.Definitions`: they then fail to load. A run checks it, too.
+    write some of its columns. Assets of a `PaimonIOManager` count if their resources are known:
+    give the `dg.Definitions`, or assets of `as_table_assets`. A run checks all assets, too.
 
     Raises:
         InvalidInputError: Names the table and both keys (kind `asset-table`).
     """
+    resources: Mapping[str, object] = {}
+    if isinstance(assets, dg.Definitions):
+        resources, assets = assets.resources or {}, assets.assets or ()
     owners: dict[tuple[str, str], dg.AssetKey] = {}
     for asset in assets:
         if not isinstance(asset, dg.AssetsDefinition) or not asset.is_materializable:
             continue
+        bound = {
+            key: value.get_resource_definition() if isinstance(value, _RESOURCES) else value
+            for key, value in {**resources, **asset.resource_defs}.items()
+        }
         for spec in asset.specs:
-            table = spec.metadata.get(TABLE_NAME)
-            is_ours = spec.metadata.get(STORAGE_KIND_KEY) == STORAGE_KIND
-            beside = ADDS_SEGMENTS in spec.metadata or WRITES_COLUMNS in spec.metadata
-            if table is None or not is_ours or beside:
-                continue
-            resource = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
-            owner = owners.setdefault((resource, str(table)), spec.key)
-            if owner != spec.key:
-                raise two_writers(owner, spec.key, str(table))
+            table = _table_of(asset, spec, bound)
+            if table is not None and owners.setdefault(table, spec.key) != spec.key:
+                raise two_writers(owners[table], spec.key, table[1])
+
+
+_RESOURCES = (dg.ConfigurableResource, dg.ConfigurableIOManager)
+
+
+def _table_of(
+    asset: dg.AssetsDefinition, spec: dg.AssetSpec, resources: Mapping[str, Any]
+) -> tuple[str, str] | None:
+    """Return the address of the catalog, or else its key, and the table."""
+    table = spec.metadata.get(TABLE_NAME)
+    if spec.metadata.get(STORAGE_KIND_KEY) == STORAGE_KIND:
+        if table is None or ADDS_SEGMENTS in spec.metadata or WRITES_COLUMNS in spec.metadata:
+            return None
+        key = spec.metadata.get(RESOURCE_KEY, DEFAULT_RESOURCE_KEY)
+        return _address(resources.get(key)) or key, str(table)
+    manager = resources.get(asset.get_io_manager_key_for_asset_key(spec.key))
+    catalog = getattr(manager, "nested_resources", {}).get(DEFAULT_RESOURCE_KEY)
+    output = asset.node_def.output_def_named(asset.get_output_name_for_asset_key(spec.key))
+    if catalog is None or output.dagster_type.is_nothing:
+        return None
+    names = [_fields_of(manager).get("database", "default"), *spec.key.path][-2:]
+    return _address(catalog.get_resource_definition()), str(table or Identifier(*names))
+
+
+def _address(catalog: Any) -> str:
+    """Return the address of a catalog as one text, empty without fields."""
+    fields = _fields_of(catalog)
+    names = ("warehouse", "metastore", "uri", "options")
+    return str([fields.get(name) for name in names]) if fields else ""
+
+
+def _fields_of(resource: Any) -> Mapping[str, Any]:
+    """Return the fields of a resource's definition."""
+    field = getattr(resource, "config_field", None)
+    return field.default_value if field is not None and field.default_provided else {}
 
 
 def two_writers(one: dg.AssetKey, other: dg.AssetKey, table: str) -> InvalidInputError:

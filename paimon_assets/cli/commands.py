@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial, reduce, update_wrapper
 from pathlib import Path
@@ -304,6 +305,8 @@ class Arguments(SimpleNamespace):
         except click.Abort:
             click.echo(err=True)  # the question has no end of line
             raise _NotConfirmed("there was no answer. Give --yes to skip the question") from None
+        if not sys.stdin.isatty():
+            click.echo(err=True)
         if not is_agreed:
             raise _NotConfirmed("the answer was no")
 

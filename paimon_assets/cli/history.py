@@ -70,8 +70,8 @@ def tag_delete(args: Arguments) -> None:
     args.confirm(f"Tag {args.name} of {args.target} is deleted, with the files that only it keeps.")
     deleted = args.table().tags.delete(args.name)
     say(
-        f"tag {args.name} is deleted, with {deleted.data_files} data files that only it kept"
-        f" ({deleted.data_bytes:,} bytes)",
+        f"tag {args.name} is deleted, with {counted(deleted.data_files, 'data file')} that only "
+        f"it kept ({deleted.data_bytes:,} bytes)",
         {"deleted": args.name, "files": deleted.data_files, "bytes": deleted.data_bytes},
     )
 

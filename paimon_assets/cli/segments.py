@@ -102,7 +102,7 @@ def segments_refresh(args: commands.Arguments) -> None:
 def segments_clean(args: commands.Arguments) -> None:
     """Forget deleted segments and compacted loads of TARGET; no file of theirs is touched."""
     gone = _segments(args).clean(retention_ms=args.retain, force=args.force)
-    say(f"{len(gone)} deleted segments are forgotten", {"forgotten": len(gone)})
+    say(f"forgot {counted(len(gone), 'deleted segment')}", {"forgotten": len(gone)})
 
 
 def _segments(args: commands.Arguments) -> Segments:

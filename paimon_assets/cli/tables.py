@@ -33,7 +33,7 @@ from paimon_assets.engine.table.schema_changes import SchemaChangePlan, refuse_l
 )
 @commands.names("--primary-key", help="Comma list of columns.")
 @commands.names("--partition-by", help="Comma list of columns.")
-@commands.pairs("--option", "options", help="KEY=VALUE.")
+@commands.pairs("--option", "--set", "options", help="KEY=VALUE.")
 @click.option("--comment", help="Description of the table.")
 @commands.flag("--if-not-exists", help="Do nothing if the table exists.")
 @commands.any_option
@@ -154,7 +154,7 @@ def _schema_of_file(path: str) -> Schema:
 @commands.pairs("--default", "defaults", help="NAME=VALUE.")
 @commands.pairs("--column-comment", "comments", help="NAME=TEXT.")
 @commands.texts("--move", "moved", help='"NAME first", "… last", "… after OTHER".')
-@commands.pairs("--set", "options", help="KEY=VALUE, an option.")
+@commands.pairs("--set", "--option", "options", help="KEY=VALUE, an option.")
 @commands.texts("--unset", help="KEY, an option.")
 @click.option("--comment", help="Of the table.")
 @click.option(

@@ -401,7 +401,7 @@ def _storage(args: commands.Arguments) -> Iterator[Finding]:
     except (PaimonError, OSError) as error:
         yield "catalog", _FAULT, without_secrets(str(error))
         return
-    yield "catalog", _OK, f"{len(databases)} databases"
+    yield "catalog", _OK, counted(len(databases), "database")
     warehouse = settings.warehouse
     if args.read_only or warehouse is None or settings.is_served:
         return

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.partitions import PartitionColumns, column_names, run_partitions
 from paimon_assets.assets.provenance import Step, step_of_asset
@@ -299,15 +299,15 @@ def rows_behind_metadata(rows: RowsBehind) -> Metadata:
     }
     behind = [(part, count) for part, count in rows.by_partition.items() if count.behind]
     if behind:
-        shown = behind[:_MOST_PARTITIONS]
         metadata["paimon/partitions_behind"] = len(behind)
         metadata["paimon/rows_behind_by_partition"] = grid(
             {"partition": part, "rows behind": count.behind, "rows": count.total}
-            for part, count in shown
+            for part, count in behind[:_MOST_PARTITIONS]
         )
     return metadata
 
 
+@naming_arguments
 def build_rows_behind_check(
     asset: dg.AssetsDefinition, *, max_behind: int = 0, options: CheckOptions = _WARNING
 ) -> dg.AssetChecksDefinition:

@@ -236,6 +236,7 @@ def component_of(
     scaffolded: Mapping[str, Any],
     *,
     files: Mapping[str, str] | None = None,
+    table: str = "",
     sensor_of: Callable[..., dg.SensorDefinition] | None = None,
     kinds: Mapping[str, Any] | None = None,
 ) -> type[dg.Component]:
@@ -247,6 +248,7 @@ def component_of(
         function: It returns an asset or a list of them, a job, or a sensor.
         scaffolded: Fields that `dg scaffold defs` writes; see `example`.
         files: Files that it writes beside the YAML.
+        table: YAML of the table that the example needs, if its own flag names none.
         sensor_of: Returns a sensor for the asset and its `source`.
         kinds: Parameter → its kind in YAML, where the annotation is wider.
     """
@@ -300,7 +302,7 @@ def component_of(
     made.made_by, made.code, made.further = staticmethod(function), frozenset(code), further
     made.sensor_of = None if sensor_of is None else staticmethod(sensor_of)
     texts_alone = [key for key, (kind, _) in members.items() if kind in (Text, Text | None)]
-    scaffolder = example(scaffolded, files, optional=texts_alone)
+    scaffolder = example(scaffolded, files, optional=texts_alone, table=table)
     component: type[dg.Component] = dg.scaffold_with(scaffolder)(made)
     return component
 

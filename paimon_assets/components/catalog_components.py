@@ -109,6 +109,7 @@ _WORD = re.compile(r"\W")
 def example(
     attributes: Mapping[str, Any],
     files: Mapping[str, str] | None = None,
+    table: str = "",
     *,
     of_second: Mapping[str, Any] | None = None,
     optional: Sequence[str] = (),
@@ -151,6 +152,10 @@ def example(
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(_fill(text, words), encoding="utf-8")
             dg.scaffold_component(request, _fill(own, words))
+            path = folder / "defs.yaml"
+            if table and "table" not in given and path.exists():
+                text = _fill(table, words) + "---\n" + path.read_text(encoding="utf-8")
+                path.write_text(text, encoding="utf-8")
 
     return Example
 

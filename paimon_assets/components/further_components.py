@@ -91,17 +91,22 @@ PaimonColumnsComponent = component_of(
     "PaimonColumnsComponent",
     _build_columns,
     {
-        "table": "shop.orders",
+        "table": f"shop.{NAME}",
         "columns": {f"{NAME}_doubled": "DOUBLE"},
         "reads": ["amount"],
         "function": f".columns.{NAME}",
         "checks": [{"type": "rows_behind"}],
     },
     files={
-        "columns.py": f'''"""Columns of the table."""
+        "columns.py": f'''"""Rows of the table, and columns made of them."""
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+
+def rows() -> pa.Table:
+    """Return the rows of a run, which are appended."""
+    return pa.table({{"id": [1, 2], "amount": [9.9, 20.0]}})
 
 
 def {NAME}(rows: pa.Table) -> pa.Table:
@@ -109,4 +114,18 @@ def {NAME}(rows: pa.Table) -> pa.Table:
     return pa.table({{"{NAME}_doubled": pc.multiply(rows["amount"], 2)}})
 '''
     },
+    table=f"""type: paimon_assets.components.PaimonAssetComponent
+
+attributes:
+  table: shop.{NAME}
+  columns:
+    id: BIGINT
+    amount: DOUBLE
+  options:
+    row-tracking.enabled: "true"
+    data-evolution.enabled: "true"
+  rows: .columns.rows
+  schema_policy: add
+
+""",
 )

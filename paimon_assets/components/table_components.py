@@ -2,6 +2,7 @@
 
 import datetime as dt
 import importlib
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -96,7 +97,7 @@ class TableCheck(DescribedModel):
                     kind="component",
                 )
             settings[parameter] = parts[part]
-        default: CheckOptions = (check.function.__kwdefaults__ or {})["options"]
+        default: CheckOptions = inspect.signature(check.function).parameters["options"].default
         severity = default.severity
         if self.severity is not None:
             severity = dg.AssetCheckSeverity[self.severity.upper()]

@@ -3,12 +3,14 @@
 import dagster as dg
 
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.metadata import Metadata
 from paimon_assets.review.comparison import EXAMPLES, diff
 
 _ERROR = CheckOptions()
 
 
+@naming_arguments
 def build_diff_check(
     asset: dg.AssetsDefinition,
     most_share: float,

@@ -16,6 +16,7 @@ import pyarrow.types as pat
 from msgspec import Struct
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.words import counted
 
 POSITION_COLUMN = "__paimon_position"
 """BIGINT column of a DataFrame with the position of each row in the input.
@@ -111,8 +112,9 @@ def take_positions(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Positions]:
     column: Any = batch.column(POSITION_COLUMN)
     if column.null_count:
         message = (
-            f"{column.null_count} rows have no position: column '{POSITION_COLUMN}' is null in "
-            "them, as after an outer join. Fill it, or drop the column."
+            f"Column '{POSITION_COLUMN}', the position of rows, is null in "
+            f"{counted(column.null_count, 'row')}, as after an outer join. Fill it, or "
+            "drop the column."
         )
         raise InvalidInputError(message, kind="row-position", rows=column.null_count)
     positions = column.cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -7,6 +7,7 @@ import dagster as dg
 
 from paimon_assets.assets import translator as naming
 from paimon_assets.assets.external_tables import names_matching, spec_of
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -44,6 +45,7 @@ def describe_views(
     ]
 
 
+@naming_arguments
 def build_external_view_specs(
     views: Sequence[ExternalView], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
 ) -> list[dg.AssetSpec]:

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import catalog_resource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
@@ -18,6 +18,7 @@ from paimon_assets.sql import procedures
 from paimon_assets.sql.statements import Names, SqlCatalog
 
 
+@naming_arguments
 def build_operation_job(
     operation: str,
     name: str = "",

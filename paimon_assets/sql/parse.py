@@ -273,7 +273,7 @@ def _parse_insert(words: Words) -> tuple[tuple[str, str], ...] | None:
     values = words.several(lambda: words.until(","))
     words.wants(")")
     if len(values) != len(columns):
-        words.refuse(f"{len(columns)} values, one a column, and not {len(values)}")
+        words.refuse(f"one value a column ({len(columns)}), and not {len(values)}")
     return tuple(zip(columns, values, strict=True))
 
 

@@ -19,6 +19,7 @@ from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table import operations as ops
 from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
@@ -28,7 +29,7 @@ from paimon_assets.sql.words import Words
 _ADDED = list(map(import_module, OPERATIONS))
 _ROLLED_BACK = "previous_snapshot_id BIGINT, current_snapshot_id BIGINT"
 _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
-    ops.compact_database: lambda count: texts("result", [f"compacted {count} tables"]),
+    ops.compact_database: lambda count: texts("result", [f"compacted {counted(count, 'table')}"]),
     ops.expire_snapshots: lambda count: answer("deleted_snapshots_count INT", [[count]]),
     ops.expire_partitions: lambda gone: texts("expired_partitions", gone),
     ops.create_tag_from_timestamp: lambda tag: answer(

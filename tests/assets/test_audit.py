@@ -61,7 +61,7 @@ def test_passing_batch_is_committed_without_branch(paimon: PaimonCatalogResource
     assert result.success
     [evaluation] = evaluations(result).values()
     assert (evaluation.passed, evaluation.blocking) == (True, True)
-    assert "All 2 rows of the batch pass" in (evaluation.description or "")
+    assert "2 rows of the batch: no failure" in (evaluation.description or "")
     table = paimon.catalog().get_table("air.planes")
     assert [row["tailnum"] for row in rows_of(table)] == ["N1", "N2"]
     assert table.branches.list() == {}
@@ -97,7 +97,7 @@ def test_failing_batch_is_not_committed_and_stays_readable(
         {"column": "seats", "check": "not_nullable", "failures": 1, "examples": "null"},
     ]
     text = failure_text(result)
-    assert "2 of 4 rows of the batch fail greater_than(0) in column 'seats', such as -5" in text
+    assert "2 of 4 rows of the batch failed greater_than(0) in column 'seats', such as -5" in text
     assert "air.planes stays at snapshot 1" in text
     [name] = staged_names(reader.branches.list())
     assert name.startswith(f"audit_{result.run_id[:8]}_")

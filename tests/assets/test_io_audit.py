@@ -78,7 +78,7 @@ def test_rejected_batch_leaves_table_and_stays_readable(
     assert branch.startswith(f"audit_{refused.run_id[:8]}_")
     assert sorted(row["amount"] for row in rows_of(table.at_branch(branch))) == [-4, 3]
     text = failure_text(refused)
-    assert "1 of 2 rows of the batch fail greater_than(0) in column 'amount', such as -4" in text
+    assert "1 of 2 rows of the batch failed greater_than(0) in column 'amount', such as -4" in text
     assert f"shop.sales$branch_{branch}" in text
 
     assert io_run(asset, paimon).success
@@ -230,6 +230,6 @@ def test_function_takes_context_config_resources_and_inputs(paimon: PaimonCatalo
         for factor in (2, -1)
     )
     assert good.success, failure_text(good)
-    assert "fail greater_than(0)" in failure_text(bad)
+    assert "failed greater_than(0)" in failure_text(bad)
     rows = rows_of(paimon.catalog().get_table("shop.more"))
     assert [row["amount"] for row in rows] == [2, 4]

@@ -155,6 +155,50 @@ def test_two_assets_of_one_table_are_refused(paimon: assets.PaimonCatalogResourc
     assets.refuse_shared_tables([third, observed])
 
 
+def _fleet_asset(**options: Any) -> dg.AssetsDefinition:
+    asset: dg.AssetsDefinition = dg.asset(**options)(fleet)
+    return asset
+
+
+def fleet() -> pa.Table:
+    return TWO
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"key": ["x", "air", "fleet"]},
+        {"key": "copy", "metadata": assets.paimon_output(table="air.fleet")},
+        {"key": ["x", "air", "fleet"], "io_manager_key": "second"},
+        None,
+    ],
+)
+def test_second_stored_asset_of_table_is_refused_before_commit(
+    paimon: assets.PaimonCatalogResource, other: dict[str, Any] | None
+) -> None:
+    second = _fleet_asset(**other) if other else asset_of("air.fleet", PLANES, key="typed")
+    resources = {"io_manager": manager(paimon), "second": manager(paimon), "paimon": paimon}
+    defs = dg.Definitions([_fleet_asset(), second], resources=resources)
+    with pytest.raises(InvalidInputError, match=r"both write table 'air\.fleet'"):
+        assets.refuse_shared_tables(defs)
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(raise_on_error=False)
+    failures = [event for event in result.all_events if event.is_step_failure]
+    assert len(failures) == 2
+    assert "both write table 'air.fleet'" in str(failures)
+    assert "air" not in paimon.catalog().list_databases()
+
+
+def test_tables_of_one_name_in_two_warehouses_are_not_shared(
+    paimon: assets.PaimonCatalogResource, tmp_path: Path
+) -> None:
+    far = assets.PaimonIOManager(warehouse=str(tmp_path / "far"))
+    second = _fleet_asset(key=["x", "air", "fleet"], io_manager_key="far")
+    resources = {"io_manager": manager(paimon), "far": far}
+    defs = dg.Definitions([_fleet_asset(), second], resources=resources)
+    assets.refuse_shared_tables(defs)
+    assert defs.resolve_implicit_global_asset_job_def().execute_in_process().success
+
+
 def test_manager_takes_fields_of_its_catalog(tmp_path: Path) -> None:
     @dg.asset(key=["air", "seats"])
     def seats() -> pa.Table:
@@ -180,19 +224,17 @@ def test_unknown_field_is_refused_with_nearest_name() -> None:
 
 _LOCATION = """
 import dagster as dg
-from paimon_assets import Schema
-from paimon_assets.assets import PaimonCatalogResource, paimon_asset
+import pyarrow as pa
+from paimon_assets.assets import PaimonIOManager
 
-PLANES = Schema.of({"tailnum": "STRING"})
+@dg.asset(key=["air", "fleet"])
+def one() -> pa.Table: ...
 
-@paimon_asset("air.fleet", PLANES)
-def one(): ...
+@dg.asset(key=["x", "air", "fleet"])
+def two() -> pa.Table: return pa.table({"id": [1]})
 
-@paimon_asset("air.fleet", PLANES, key="fleet")
-def two(): ...
-
-paimon = PaimonCatalogResource(warehouse="memory://shared", executor="embedded")
-defs = dg.Definitions([one, two], resources={"paimon": paimon})
+io_manager = PaimonIOManager(warehouse="memory://shared", executor="embedded")
+defs = dg.Definitions([one, two], resources={"io_manager": io_manager})
 """
 
 
@@ -201,7 +243,7 @@ def test_run_refuses_table_of_two_assets(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dagster", "asset", "materialize", "-f", "location.py"]
     environment = {**os.environ, "DAGSTER_HOME": ""}
     outcome = subprocess.run(
-        [*command, "--select", "fleet"],
+        [*command, "--select", "x/air/fleet"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -210,4 +252,4 @@ def test_run_refuses_table_of_two_assets(tmp_path: Path) -> None:
     )
     assert outcome.returncode
     text = outcome.stdout + outcome.stderr
-    assert "Assets 'air/fleet' and 'fleet' both write table 'air.fleet'" in text
+    assert "Assets 'air/fleet' and 'x/air/fleet' both write table 'air.fleet'" in text

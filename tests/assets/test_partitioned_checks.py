@@ -313,7 +313,7 @@ def test_run_of_several_partitions_has_result_of_each(paimon):
         }  # fmt: skip
         assert (
             by_day[None].description
-            == "1 of 3 partitions fail. 2024-01-02: 1 row; at least 2 are expected."
+            == "1 of 3 partitions fail. 2024-01-02: 1 row; expected: at least 2."
         )
         assert by_day["2024-01-01"].target_materialization_data.run_id == result.run_id
         stored = instance.event_log_storage.get_asset_check_partition_info(

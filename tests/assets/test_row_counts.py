@@ -39,7 +39,7 @@ def test_row_count_is_compared_with_bounds(
     check = assets.build_row_count_check(asset, minimum=low, maximum=high)
     evaluation = evaluation_of(run([asset, check], paimon))
     assert evaluation.passed is passes
-    assert (evaluation.description or "").startswith("3 rows; at ")
+    assert (evaluation.description or "").startswith("3 rows; expected: at ")
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_run_unlike_earlier_runs_fails(
 def test_too_few_runs_to_compare_pass(paimon: assets.PaimonCatalogResource) -> None:
     evaluation = last_anomaly(paimon, "append", 1, 1, 900)
     assert evaluation.passed
-    assert "2 runs before this one" in (evaluation.description or "")
+    assert "2 of the 4 earlier runs" in (evaluation.description or "")

@@ -83,7 +83,8 @@ def test_change_that_loses_values_leaves_table(paimon, table):
     assert not result.success
     error = failure(result)
     assert (
-        "stays at schema 0: column 'seats' INT → TINYINT: at least 1 overflow" in error.description
+        "stays at schema 0: column 'seats' INT → TINYINT: at least 1 out of range"
+        in error.description
     )
     assert error.metadata["paimon/error_kind"].value == "schema-overflow"
     assert error.metadata["paimon/column"].value == "seats"
@@ -257,11 +258,11 @@ def test_waiting_files_are_checked_before_they_are_written(paimon, landing):
     assert evaluate(check, paimon, asset).description == "No file waits."
     found = land("a.parquet", 5)
     assert found.passed
-    assert "column 'seats' BIGINT → INT: all 1 values are kept" in (found.description or "")
+    assert "column 'seats' BIGINT → INT: no loss, of 1 value" in (found.description or "")
     assert asset_tables.run(asset, paimon).success
     found = land("b.parquet", 2**31)
     assert not found.passed
-    assert "1 overflow, of 1 values" in (found.description or "")
+    assert "1 out of range, of 1 value" in (found.description or "")
     [example] = [line.data for line in found.metadata["paimon/overflow_examples"].records]
     assert (example["value"], example["file"]) == ("2147483648", "b.parquet")
 

@@ -110,7 +110,7 @@ def test_unique_sequence_passes(paimon: assets.PaimonCatalogResource) -> None:
     run(log, paimon)
     evaluation, metadata = evaluation_of(run([log, check], paimon))
     assert evaluation.passed
-    assert evaluation.description == "ts orders all 3 stored rows."
+    assert evaluation.description == "ts orders 3 stored rows."
     assert metadata["paimon/stored_rows"] == 3
 
 

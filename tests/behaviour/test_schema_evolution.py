@@ -183,8 +183,8 @@ def test_lost_values_are_found_without_statistics(runner, catalog):
     changes = [sc.update_column_type("n", "INT"), sc.update_column_type("v", "INT")]
     plan = table.plan_alter(changes, executor=runner.executor)
     assert [str(column) for column in plan.columns] == [
-        "column 'n' STRING → INT: 2 cannot be read, of 5 values",
-        "column 'v' DOUBLE → INT: 2 are truncated, of 5 values",
+        "column 'n' STRING → INT: 2 unreadable, of 5 values",
+        "column 'v' DOUBLE → INT: 2 truncated, of 5 values",
     ]
     shown = {(item.lost.value, item.lost.becomes) for item in plan.columns[0].examples}
     assert shown == {("x", None), ("2147483648", None)}

@@ -31,6 +31,7 @@ from paimon_assets.cdc import (
     build_change_log_asset,
     build_lag_sensor,
 )
+from paimon_assets.cdc.kafka import topics
 from paimon_assets.cdc.kafka.topics import library
 from paimon_assets.engine.fileio.local import LocalFileIO
 from tests.cdc.kit.change_logs import GONE, debezium
@@ -511,6 +512,16 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     broker.await_partitions(topic, 2)
     ok(asset, paimon)
     assert ids(paimon) == [*range(10)]
+
+
+def test_address_without_broker_is_named(
+    paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "_DOWN_SECONDS", 0)
+    source = KafkaSource(bootstrap="127.0.0.1:1", topic="clicks", timeout_seconds=600)
+    text = refusal(build_file_ingestion_asset("shop.orders", LOG, source=source), paimon)
+    assert "Kafka at 127.0.0.1:1 does not answer for topic 'clicks'" in text
+    assert "correct the address, or try again" in text
 
 
 def test_broken_connection_does_not_end_partition() -> None:

@@ -150,8 +150,7 @@ def test_components_scaffolded_twice_run_three_times(project: DefsFolderSandbox)
         if kind == "PaimonTopicComponent":
             continue  # needs a broker
         name = kind.removeprefix("Paimon").removesuffix("Component").lower()
-        first = {"table": "shop.events"} if kind == "PaimonColumnsComponent" else {}
-        scaffold(project, kind, name, **first)
+        scaffold(project, kind, name)
         scaffold(project, kind, f"{name}_2", **flags.get(kind, {}))
     names: set[str] = set()
     for _ in range(3):

@@ -142,7 +142,7 @@ def test_forbidden_nulls_are_counted_across_batches():
     fine = pa.RecordBatch.from_pydict({"k": pa.array([1, 2], pa.int32()), "v": pa.nulls(2)})
     check.conform(fine)
     bad = pa.RecordBatch.from_pydict({"k": pa.array([None, 1, None], pa.int32()), "v": pa.nulls(3)})
-    with pytest.raises(InvalidInputError, match=r"'k'.*2 of 3 rows are null \(rows 2, 4\)"):
+    with pytest.raises(InvalidInputError, match=r"'k'.*null in 2 of 3 rows \(rows 2, 4\)"):
         check.conform(bad)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast
 import dagster as dg
 from msgspec.structs import replace
 
-from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures
+from paimon_assets.assets.failures import TRY_AGAIN, dagster_failures, naming_arguments
 from paimon_assets.assets.files import ledger as ledgers
 from paimon_assets.assets.files.landing import Landing, compare_landing
 from paimon_assets.assets.files.source_files import FileSource, IngestConfig, OnChanged
@@ -49,6 +49,7 @@ FILES_HAVE_NOT = {
 """Options of `dg.asset` that an asset fed by files cannot have → why."""
 
 
+@naming_arguments
 def build_file_ingestion_asset(
     table: str | Identifier,
     schema: SchemaLike,
@@ -253,6 +254,7 @@ class RowIngestion:
         return run.commit(frame)
 
 
+@naming_arguments
 def build_new_files_sensor(
     asset: dg.AssetsDefinition,
     *,

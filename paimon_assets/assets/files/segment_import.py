@@ -15,7 +15,7 @@ from pydantic import Field
 
 from paimon_assets.assets import resource
 from paimon_assets.assets import translator as naming
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of
 from paimon_assets.assets.provenance import step_of_asset, step_of_op
 from paimon_assets.assets.sensors import Ticked, define_sensor, digest_of, request_once
@@ -96,6 +96,7 @@ class SegmentConfig(dg.Config):
     )
 
 
+@naming_arguments
 def build_segment_asset(
     table: str | Identifier,
     schema: SchemaLike,
@@ -226,6 +227,7 @@ def _observe(
     context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
 
 
+@naming_arguments
 def build_segment_import_job(
     name: str = "segment_import_job",
     *,
@@ -273,6 +275,7 @@ def build_segment_import_job(
     return run_import
 
 
+@naming_arguments
 def build_new_segments_sensor(
     asset: dg.AssetsDefinition,
     *,

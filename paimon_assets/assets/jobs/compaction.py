@@ -23,7 +23,7 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets import translator as naming
-from paimon_assets.assets.failures import dagster_failures, failure_of
+from paimon_assets.assets.failures import dagster_failures, failure_of, naming_arguments
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import levels_table, picture, size_text
 from paimon_assets.assets.metadata import Metadata, grid, materialization_of, partition_text
@@ -68,7 +68,7 @@ def plan_metadata(table: Table, plan: CompactionPlan) -> Metadata:
 def plan_text(plan: CompactionPlan) -> str:
     units = plan.units
     rows = sum(unit.row_count for unit in plan.waiting)
-    first = f"{rows:,} waiting rows would get their bucket; " if rows else ""
+    first = f"{counted(rows, 'waiting row')} would get their bucket; " if rows else ""
     if not units:
         return first.rstrip("; ") + "." if first else "Nothing to compact."
     files = sum(len(unit.files) for unit in units)
@@ -120,8 +120,8 @@ def progress_text(progress: compaction.CompactionProgress) -> str:
     return (
         f"{progress.tasks_done} of {counted(progress.tasks, 'task')}, "
         f"{size_text(progress.bytes_done)} of {size_text(progress.total_bytes)}, "
-        f"{progress.rows_done:,} of {progress.total_rows:,} rows in {progress.seconds:.1f} s"
-        + ("" if left is None else f"; about {left:.0f} s left")
+        f"{progress.rows_done:,} of {counted(progress.total_rows, 'row')}"
+        f" in {progress.seconds:.1f} s" + ("" if left is None else f"; about {left:.0f} s left")
     )
 
 
@@ -280,8 +280,9 @@ def _refusal(reason: str) -> InvalidInputError:
     return InvalidInputError(f"The compaction cannot run: {reason}.", kind="compaction-config")
 
 
+@naming_arguments
 def build_compaction_job(
-    tables: Sequence[TableLike] = (),
+    tables: Sequence[TableLike] | TableLike = (),
     name: str = "compaction_job",
     *,
     suggestion: CompactionConfig | None = None,

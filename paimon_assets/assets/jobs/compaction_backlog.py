@@ -11,10 +11,11 @@ import dagster as dg
 from msgspec import Struct, field
 
 from paimon_assets.assets import sensors
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.jobs.compaction import COMPACTION_OP, CompactionConfig, StrategyChoice
-from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike
+from paimon_assets.assets.jobs.declared_tables import DeclaredTables, TableLike, several
 from paimon_assets.assets.resource import PaimonCatalogResource
-from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
+from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, identifier_of, is_pattern
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import NotFoundError, PaimonError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -72,10 +73,11 @@ class DueCompaction(Value):
     """The least that compacts anything."""
 
 
+@naming_arguments
 def build_file_debt_sensor(
     job: dg.JobDefinition,
     *,
-    tables: Sequence[TableLike],
+    tables: Sequence[TableLike] | TableLike,
     debt: FileDebt | None = None,
     name: str | None = None,
     minimum_interval_seconds: int = 300,
@@ -103,11 +105,11 @@ def build_file_debt_sensor(
     """
     thresholds = debt or FileDebt()
     named: list[str] = []
-    for table in tables:
+    for table in several(tables):
         if isinstance(table, dg.AssetsDefinition):
             named += [str(each.identifier) for each in DeclaredTables.of([table]).tables]
         else:
-            named.append(str(table))
+            named.append(str(table if is_pattern(table) else identifier_of(table)))
 
     def tick(context: dg.SensorEvaluationContext, paimon: PaimonCatalogResource) -> sensors.Ticked:
         state = _Tick(

@@ -1,5 +1,6 @@
 """The tables a job is about: those of its assets, and those its form names."""
 
+import re
 from collections.abc import Sequence
 
 import dagster as dg
@@ -11,6 +12,12 @@ from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.upkeep.many_tables import tables_named
 
 TableLike = dg.AssetsDefinition | str | Identifier
+_NO_NAME = re.compile(r"[^A-Za-z0-9_]")
+
+
+def several(tables: Sequence[TableLike] | TableLike) -> Sequence[TableLike]:
+    """Return tables as a sequence, one by itself too."""
+    return [tables] if isinstance(tables, TableLike) else tables
 
 
 class DeclaredTable(Value):
@@ -22,7 +29,7 @@ class DeclaredTable(Value):
 
     @property
     def step(self) -> str:
-        return "__".join((self.identifier.database, self.identifier.table))
+        return _NO_NAME.sub("_", f"{self.identifier.database}__{self.identifier.table}")
 
 
 class DeclaredTables(Value):
@@ -33,11 +40,12 @@ class DeclaredTables(Value):
 
     @staticmethod
     def of(
-        tables: Sequence[TableLike], translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR
+        tables: Sequence[TableLike] | TableLike,
+        translator: naming.PaimonTranslator = naming.DEFAULT_TRANSLATOR,
     ) -> "DeclaredTables":
         """Return the tables of assets, be they several of one definition, and of names."""
         declared: list[DeclaredTable] = []
-        for table in tables:
+        for table in several(tables):
             if not isinstance(table, dg.AssetsDefinition):
                 declared.append(_declared_table(naming.identifier_of(table), translator))
                 continue

@@ -17,7 +17,12 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from paimon_assets.assets import translator as naming
-from paimon_assets.assets.failures import RETRY_WAIT_SECONDS, TRY_AGAIN, failure_of
+from paimon_assets.assets.failures import (
+    RETRY_WAIT_SECONDS,
+    TRY_AGAIN,
+    failure_of,
+    naming_arguments,
+)
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.jobs.table_picture import size_text
 from paimon_assets.assets.metadata import Metadata, grid
@@ -104,8 +109,9 @@ class MaintenanceConfig(dg.Config):
                 )
 
 
+@naming_arguments
 def build_maintenance_job(
-    tables: Sequence[TableLike] = (),
+    tables: Sequence[TableLike] | TableLike = (),
     name: str = "maintenance_job",
     *,
     suggestion: MaintenanceConfig | None = None,

@@ -16,7 +16,7 @@ import dagster as dg
 from pydantic import Field
 
 from paimon_assets.assets import translator as naming
-from paimon_assets.assets.failures import dagster_failures, failure_of
+from paimon_assets.assets.failures import dagster_failures, failure_of, naming_arguments
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
 from paimon_assets.assets.metadata import (
     Metadata,
@@ -75,8 +75,9 @@ class SchemaEvolutionConfig(dg.Config):
 _EXAMPLE = SchemaEvolutionConfig(table="database.table", changes=["ADD COLUMN note STRING"])
 
 
+@naming_arguments
 def build_schema_evolution_job(
-    tables: Sequence[TableLike] = (),
+    tables: Sequence[TableLike] | TableLike = (),
     name: str = "schema_evolution_job",
     *,
     example: SchemaEvolutionConfig = _EXAMPLE,

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pyarrow as pa
 
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import catalog_resource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, STORAGE_KIND
@@ -24,6 +24,7 @@ _SUMS = ("total_bytes", "file_count", "small_file_count", "waiting_files", "dele
 _SHOWN = ("score", "reason", "file_count", "total_bytes")  # few columns, so that the reason is wide
 
 
+@naming_arguments
 def build_table_health_asset(
     key: dg.AssetKey | Sequence[str] | str = "table_health",
     *,

@@ -27,7 +27,7 @@ from paimon_assets.assets.partitions import (
     column_names,
     run_partitions,
 )
-from paimon_assets.assets.provenance import step_of_output
+from paimon_assets.assets.provenance import refuse_second_writer, step_of_output
 from paimon_assets.assets.tables import audit, consumption, io_metadata, table_write
 from paimon_assets.assets.tables.declared_table import (
     MERGED_BY,
@@ -106,6 +106,7 @@ class PaimonIOManager(dg.ConfigurableIOManager):
                 io_metadata.OUTPUT_KEYS,
                 f"{'asset' if has_key else 'output'} '{key}'",
             )
+            refuse_second_writer(context.step_context)
             ensured, frame, is_new = self._table_to_write(context, identifier, audited.frame)
             if ensured is None:
                 context.log.info("Nothing to write, and no table %s yet.", identifier)

@@ -6,6 +6,7 @@ from typing import Unpack
 
 import dagster as dg
 
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.files.ingestion import FILES_HAVE_NOT, ingest
 from paimon_assets.assets.files.source_files import FileSource
 from paimon_assets.assets.files.sources import Opening
@@ -53,6 +54,7 @@ def opener_of(
     return lambda opening: ChangeFileIntake.open(source, opening, read=read)
 
 
+@naming_arguments
 def build_change_log_asset(
     table: str | Identifier,
     schema: Schema,

@@ -7,6 +7,7 @@ from typing import Any
 import dagster as dg
 from msgspec.structs import replace
 
+from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.files.ledger import load_ledger
 from paimon_assets.assets.files.sources import source_name_of
 from paimon_assets.assets.resource import PaimonCatalogResource, table_or_none
@@ -26,6 +27,7 @@ _TICK_SECONDS = 15.0
 _LOG = logging.getLogger(__name__)
 
 
+@naming_arguments
 def build_lag_sensor(
     asset: dg.AssetsDefinition,
     *,

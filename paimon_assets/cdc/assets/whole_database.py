@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from pydantic import Field
 
-from paimon_assets.assets.failures import dagster_failures
+from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.files.ingestion import ingest
 from paimon_assets.assets.files.landing import compare_landing
 from paimon_assets.assets.files.ledger import load_ledger
@@ -119,6 +119,7 @@ class OtherTopicsConfig(TopicLogConfig):
     tables: list[str] = Field(default_factory=list, description=_TABLES_TEXT)
 
 
+@naming_arguments
 def build_change_log_assets(
     database: DatabaseLog,
     *,

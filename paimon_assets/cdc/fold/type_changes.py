@@ -30,6 +30,7 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.cast_fit import keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, string
+from paimon_assets.engine.spec.words import counted
 
 
 def drops_of(
@@ -212,10 +213,10 @@ def fitting(rows: pa.Table, table: str) -> pa.Table:
         if count < len(rows):
             name = mark.removeprefix(UNFIT)
             message = (
-                f"Table '{table}': {len(rows) - count} rows of the changes have a value of column "
-                f"'{name}' that its type {rows.schema.field(name).type} does not hold; the source "
-                "has other types. Nothing was committed. Say ChangeLog(on_narrowed='keep') to "
-                "keep a type that holds all values (schema_policy='sync')."
+                f"Table '{table}': {counted(len(rows) - count, 'value')} of column '{name}' beyond "
+                f"its type {rows.schema.field(name).type}; the source has other types. Nothing was "
+                "committed. Say ChangeLog(on_narrowed='keep') to keep a type that holds all values "
+                "(schema_policy='sync')."
             )
             raise InvalidInputError(message, kind="cdc-types", table=table, column=name)
         rows = rows.drop_columns([mark])

@@ -5,6 +5,7 @@ value: it may be a secret.
 """
 
 import fnmatch
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -27,6 +28,8 @@ _DENIED = ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION
 _REFUSED = ("_AUTHENTICATION", "_SSL")
 """Why a connection fails for good: credentials, certificates."""
 _POLL_SECONDS = 0.05
+_DOWN_SECONDS = 10
+"""How long a cluster may be restarted; one that is silent keeps its connections."""
 
 
 class OffsetRange(Value):
@@ -84,6 +87,7 @@ class Client:
         self._broker = settings["bootstrap.servers"]
         self._complaint = ""
         self._refusal: Any = None
+        self._down: tuple[float, Any] | None = None
 
     def open(self, make: Callable[[dict[str, Any]], Any], more: Mapping[str, Any]) -> Any:
         """Return a consumer or an admin client.
@@ -106,6 +110,8 @@ class Client:
     def _hear(self, error: Any) -> None:
         if error.name() != "_ALL_BROKERS_DOWN" or not self._complaint:
             self._complaint = f"; {error.str()}"
+        if error.name() == "_ALL_BROKERS_DOWN" and self._down is None:
+            self._down = time.monotonic(), error
         if error.name() in _REFUSED:
             self._refusal = error
 
@@ -118,6 +124,9 @@ class Client:
         while not future.done():
             admin.poll(_POLL_SECONDS)  # it hears complaints
             self.check_connection()
+            since, error = self._down or (time.monotonic(), None)
+            if time.monotonic() - since > min(_DOWN_SECONDS, self.seconds):
+                raise library().KafkaException(error)
         return future.result()
 
     @contextmanager
@@ -141,12 +150,15 @@ class Client:
             way_out = "correct the credentials, or let the user read and describe it"
         elif error.name() == "_SSL":
             way_out = "correct the certificates: the brokers', or 'ssl.ca.location'"
+        elif error.name() == "_ALL_BROKERS_DOWN":
+            way_out = "correct the address, or try again"
         complaint = "" if error is self._refusal else self._complaint
         message = (
             f"Kafka at {self._broker} does not answer for {subject}: {error.str()}{complaint}. "
             f"Nothing was committed; {way_out}."
         )
-        waited = {"waited_seconds": self.seconds} if error.name() == "_TIMED_OUT" else {}
+        has_waited = error.name() in ("_TIMED_OUT", "_ALL_BROKERS_DOWN")
+        waited = {"waited_seconds": self.seconds} if has_waited else {}
         return StorageError(message, kind="kafka", source=subject, **waited)
 
     def silence(self, names: Sequence[str]) -> StorageError:

@@ -43,6 +43,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.spec.words import counted
 
 _ROWS_AT_ONCE = 65_536
 
@@ -63,8 +64,8 @@ def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threa
     stored = sum(map(data_file.range_row_count, groups)) - sum(map(len, gaps))
     if stored != rows.num_rows:
         raise InvalidInputError(
-            f"Table '{context.table}': {rows.num_rows} rows of new values are for {stored} stored"
-            " rows. Give one for each, in their order.",
+            f"Table '{context.table}': {counted(rows.num_rows, 'row')} of new values for"
+            f" {counted(stored, 'stored row')}. Give one for each, in their order.",
             kind="column-rows",
             table=context.table,
             rows=rows.num_rows,

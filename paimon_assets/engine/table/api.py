@@ -436,7 +436,8 @@ class TableCatalog:
     ) -> pa.Table:
         """Run a statement that needs no query engine: DDL, DELETE, UPDATE, CALL, SHOW, segments.
 
-        Queries, INSERT and MERGE run on Spark (`spark.sql`); `docs/sql/sql.md` has the list.
+        `sql` runs queries; INSERT and MERGE need Spark (`paimon_assets.sql.spark_sql`).
+        `docs/sql/sql.md` has the list.
 
         Args:
             statement: As Paimon's Spark SQL spells it, and CarbonData those on segments.

@@ -40,16 +40,17 @@ from paimon_assets.engine.spec.types.cast_fit import Loss, keeps_all
 from paimon_assets.engine.spec.types.cast_rules import same_type, supports_cast
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.spec.words import counted
 
 _EXAMPLES = 5
 """The examples of each kind of loss of one column."""
 _MOST_TRIES = 10
-_PLURAL = {
-    Loss.OVERFLOW: "overflow",
-    Loss.TRUNCATED: "are truncated",
-    Loss.NULLED: "become null",
-    Loss.FAILED: "cannot be read",
-    Loss.FORBIDDEN: "are null",
+_WORDS = {
+    Loss.OVERFLOW: "out of range",
+    Loss.TRUNCATED: "truncated",
+    Loss.NULLED: "made null",
+    Loss.FAILED: "unreadable",
+    Loss.FORBIDDEN: "null",
 }
 
 
@@ -110,10 +111,11 @@ class ColumnReport(Struct, kw_only=True):
 
     def __str__(self) -> str:
         text = f"column '{self.column}' {self.before} → {self.after}: "
+        of = f"of {counted(self.rows, 'value')}"
         if not self.lost:
-            return f"{text}all {self.rows:,} values are kept"
-        kinds = ", ".join(f"{count:,} {_PLURAL[loss]}" for loss, count in self.counts.items())
-        return f"{text}{'' if self.is_exact else 'at least '}{kinds}, of {self.rows:,} values"
+            return f"{text}no loss, {of}"
+        kinds = ", ".join(f"{count:,} {_WORDS[loss]}" for loss, count in self.counts.items())
+        return f"{text}{'' if self.is_exact else 'at least '}{kinds}, {of}"
 
 
 class SchemaChangePlan(Value):

@@ -201,7 +201,7 @@ class Frames(Value, hidden=("known",)):
             return None
         values = [literal_of(argument) for argument in arguments]
         if len(values) != 3:
-            message = f"{name} takes a table, a start and an end, and not {len(values)} values."
+            message = f"{name} takes a table, a start and an end: 3 values, and not {len(values)}."
             raise InvalidInputError(message, kind="query")
         table, start, end = map(str, values)
         path = Words(text=table).path("a table")

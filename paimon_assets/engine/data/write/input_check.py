@@ -38,7 +38,7 @@ from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types import data_types as types
-from paimon_assets.engine.spec.words import sample
+from paimon_assets.engine.spec.words import counted, sample
 
 if TYPE_CHECKING:
     from paimon_assets.engine.data.merge.records import Kinds
@@ -256,8 +256,8 @@ class InputCheck:
             is_key = column.name in self.schema.primary_keys
             rule = "a primary-key column" if is_key else "NOT NULL"
             self._refuse(
-                f"column '{column.name}' is {rule}, but {len(rows)} of {len(values)} rows are null "
-                f"(rows {', '.join(map(str, first))}"
+                f"column '{column.name}' is {rule}, but null in {len(rows)} of "
+                f"{counted(len(values), 'row')} (rows {', '.join(map(str, first))}"
                 f"{', …' if len(rows) > _SHOWN_POSITIONS else ''}).",
                 "input-null",
                 column.name,
@@ -518,7 +518,7 @@ def parse_kinds(column: Any, name: str) -> Kinds:
     if column.null_count:
         message = (
             f"Row kind cannot be null: column '{name}' is null in {column.null_count} of "
-            f"{len(column)} rows; expected one of +I, -U, +U, -D."
+            f"{counted(len(column), 'row')}; expected one of +I, -U, +U, -D."
         )
         raise InvalidInputError(message, kind="row-kind", column=name, rows=column.null_count)
     encoded = column.dictionary_encode()

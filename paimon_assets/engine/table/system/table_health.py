@@ -248,7 +248,7 @@ class FileDebt(Value):
             yield small / self.small_files, text
         if self.deleted_rows is not None and deleted:
             load = deleted / (self.deleted_rows * rows) if self.deleted_rows else float("inf")
-            yield load, f"{deleted:,} of {rows:,} rows deleted (limit {self.deleted_rows:.0%})"
+            yield (load, f"{deleted:,} of {rows:,} rows deleted (limit {self.deleted_rows:.0%})")
         if self.waiting_files:
             text = f"{counted(waiting, 'file')} of rows that wait for a bucket"
             yield waiting / self.waiting_files, text

@@ -37,6 +37,7 @@ from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
 from paimon_assets.engine.spec.options.all_options import WRITE_SHOW_VALUES
 from paimon_assets.engine.spec.predicate.predicate import Predicate, bind
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import Frame, to_rows
 from paimon_assets.engine.table.write.row_change import READ_CHANGED
 from paimon_assets.engine.table.write.write_builder import CommitBuilder, WriteOutcome
@@ -244,8 +245,8 @@ class _Run(Struct, kw_only=True):
             )
         if table.num_rows != count:
             raise InvalidInputError(
-                f"Table '{builder.store.label}': the function was given {count} rows and returns"
-                f" {table.num_rows}. Return one for each, in their order.",
+                f"Table '{builder.store.label}': the function was given {counted(count, 'row')} and"
+                f" returns {table.num_rows}. Return one for each, in their order.",
                 kind="column-rows",
                 table=builder.store.label,
                 rows=table.num_rows,
