@@ -81,9 +81,9 @@ a snapshot that its writer could not withdraw is no commit of the step
   HDFS; rollback append; 1:4 0:1 1:1 0:2 1:2 0:2 1:9 0:9 1:3; 1:41:FAIL
 main is never empty while it becomes a branch
   DISK bare; forward expire; 1:122
-no commit is left on what was undone when main became a branch
+no commit is left on an undone snapshot when main becomes a branch
   DISK; forward compact+append; 0:25 1:98
-what is committed while commits on main's own line are undone is undone, too
+a commit between undone commits of main's own line is undone, too
   HDFS; forward clean+upsert+serve delete+append+append; 1:58 0:26 1:20 2:31 1:76 2:84 0:20 2:36
 a snapshot that arrives after it was withdrawn has its lists
   S3; forward append; 1:12; 1:18:LATE
@@ -95,7 +95,7 @@ a rollback deletes no document that a commit has published again
 nor does it forget one of the same version
   S3 bare iceberg; rollback delete; 1:5 0:1 1:2 0:2 1:4 0:2 1:2 0:5 1:2 0:6 1:4 0:2 1:4 0:1 1:4
   0:5 1:5 0:2 1:17
-a ledger that was planned on what is undone is not committed
+a ledger planned on an undone snapshot is not committed
   HDFS bare; forward ingest+ingest; 1:57
 Iceberg's readers are not led to a commit that a rollback undid before it was followed
   S3 iceberg; rollback append; 1:33
