@@ -382,5 +382,7 @@ def test_rows_deleted_by_vectors_count_as_rewrite(tmp_path):
     kit.commit(store, _append_message(1))
     kit.commit(store, kind=CommitKind.OVERWRITE)
     kit.with_index(store, kit.vectors_of(partition=kit.key(1)))
+    kit.commit(store, _append_message(3), kind=CommitKind.OVERWRITE)  # leaves the vectors
     assert _outcome(_strict(store, 1), 1) == "strict-mode"
     assert _outcome(_strict(store, 1), 2) is None
+    assert _outcome(_strict(store, 2), 1) is None

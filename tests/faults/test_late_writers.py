@@ -9,7 +9,7 @@ import pytest
 
 from paimon_assets import Schema, Table
 from paimon_assets.engine import errors
-from paimon_assets.engine.control.commit.external_snapshot import publish_external
+from paimon_assets.engine.control.commit.external_snapshot import looked_back, publish_external
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     Retention,
@@ -104,6 +104,27 @@ def test_late_publish_of_dead_writer_hides_no_commit(tmp_path):
             assert kit.live_names(open_store(store)) == [*names, "x", "y"]
             expire(open_store(store), 2)
             assert store.snapshots.list_ids() == [9, 10]
+
+
+@pytest.mark.parametrize(
+    ("left", "continues"),
+    [
+        ((1, 2, 3, 4, 5), True),
+        ((3,), True),
+        ((3, 4, 5), True),  # its base expired, and a later one is built on it
+        ((3, 5), False),  # a hole is above it
+        ((1, 3), False),  # its base was rolled back
+        ((4, 5), True),  # it expired, too
+    ],
+)
+def test_published_snapshot_is_withdrawn_if_it_continues_nothing(left, continues, tmp_path):
+    store = kit.new_store(tmp_path)
+    base, late = [kit.commit(store, kit.message(kit.plain_file(n))) for n in "abcde"][1:3]
+    for number in {1, 2, 3, 4, 5}.difference(left):
+        store.file_io.delete_file(store.paths.snapshot(number))
+    unknown = errors.CommitUnknownError("Look.")
+    assert looked_back(open_store(store), late, base, unknown) is continues
+    assert (late.id in store.snapshots.list_ids()) is (continues and late.id in left)
 
 
 class Death(BaseException):
