@@ -402,7 +402,7 @@ class TableCatalog:
         return table if branch is None else table.at_branch(branch)
 
     def table_exists(self, identifier: str | Identifier) -> bool:
-        """Whether a table of this name exists.
+        """Whether a table of this name exists. Cost: its newest schema.
 
         Raises:
             InvalidInputError: The name is not `database.table`.
@@ -410,8 +410,11 @@ class TableCatalog:
         name = _identifier(identifier)
         if name.database == SYSTEM_DATABASE:
             return False
-        databases = self._catalog.list_databases()
-        return name.database in databases and name.table in self.list_tables(name.database)
+        try:
+            self._catalog.load_schema(name)
+        except errors.NotFoundError:
+            return False
+        return True
 
     def alter_table(self, identifier: str | Identifier, changes: Sequence[SchemaChange]) -> Table:
         """Change a table's schema, all changes or none, and open it again.
