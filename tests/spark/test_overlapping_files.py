@@ -8,9 +8,11 @@ from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.spec.evolution.schema_change import RenameColumn
 from tests.testkit.retyped_keys import retype, write_on
 from tests.testkit.rows import plain_rows
+from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import arrow, compact, new_table, read, write
 
 native_scans = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.scans")
+pushdown = pytest.importorskip("paimon_assets.sql.spark.pushdown")
 sql = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 
@@ -87,31 +89,29 @@ def test_overlapping_files_of_equal_size_are_distinguished(spark, new_catalog):
     assert plain_rows(native.toArrow(), names) == expected
 
 
-class CountingExecutor(EmbeddedExecutor):
-    """Counts the batches of tasks it runs."""
-
-    batches = 0
-
-    def map_tasks(self, batch):
-        self.batches += 1
-        return super().map_tasks(batch)
-
-
 @pytest.mark.spark
-def test_bits_of_many_tables_are_kept_by_bytes(spark, new_catalog, monkeypatch):
-    masks = native_scans.SessionCache(20 * native_scans._LEAST_MASK_BYTES)
-    monkeypatch.setattr(native_scans, "_masks", masks)
+def test_views_of_many_tables_are_kept_by_bytes(spark, new_catalog, monkeypatch):
+    batches = []
+
+    class CountingExecutor(EmbeddedExecutor):
+        def map_tasks(self, batch):
+            batches.append(batch)
+            return super().map_tasks(batch)
+
+    monkeypatch.setattr(pushdown, "EmbeddedExecutor", CountingExecutor)
+    views = pushdown.SessionCache(20 * pushdown._LEAST_VIEW_BYTES)
+    monkeypatch.setattr(pushdown, "_views", views)
     options = {"bucket": "1", "write-only": "true"}
     table = new_table(new_catalog, COLUMNS, primary_keys=["id"], options=options)
     for _ in range(22):
         write(table, *ROWS[:2])
-    runner = CountingExecutor()
 
     def read_masked(snapshots):
         for snapshot in snapshots:
-            plan = table.new_read_builder().at_version(str(snapshot)).plan()
-            assert not native_scans.read_natively(spark, plan.context, plan.splits, runner)[1]
-        return runner.batches
+            read = table.new_read_builder().at_version(str(snapshot))
+            with session_with(spark, **{"spark.paimon_assets.readHere": "16 mb"}):
+                assert pushdown.relation(spark, read) is not None
+        return len(batches)
 
     assert read_masked(range(2, 22)) == 20
     assert read_masked(range(2, 22)) == 20
@@ -119,6 +119,26 @@ def test_bits_of_many_tables_are_kept_by_bytes(spark, new_catalog, monkeypatch):
     assert read_masked([22]) == 21
     assert read_masked(range(3, 23)) == 21
     assert read_masked([2]) == 22
+
+
+@pytest.mark.spark
+def test_kept_views_of_a_query_show_each_snapshot(spark, new_catalog):
+    options = {"bucket": "1", "write-only": "true"}
+    table = new_table(new_catalog, COLUMNS, *ROWS, primary_keys=["id"], options=options)
+    text = (
+        "SELECT count(*) AS n, sum(a.value) AS new, sum(b.value) AS old FROM db.t a"
+        " JOIN db.t VERSION AS OF 1 b USING (id) JOIN db.t c USING (id)"
+    )
+    (first,) = sql.spark_sql(spark, new_catalog, text).collect()
+    before = set(spark.catalog.listTables())
+    for number in (1, 2):
+        write(table, {"id": 3, "part": "b", "value": 3 + number})
+        for _ in range(2):
+            rows = sql.spark_sql(spark, new_catalog, text)
+            assert rows.collect() == [(9, first.old + number, first.old)]
+    assert set(spark.catalog.listTables()) == before
+    with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
+        assert pushdown.relation(spark, table.new_read_builder()) is None
 
 
 @pytest.mark.spark

@@ -30,12 +30,21 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import system_to_spark, to_spark
 from paimon_assets.spark.job_names import is_connect
 from paimon_assets.sql.parse import literal_of
-from paimon_assets.sql.spark.pushdown import narrow_read, needs, placeholder, relation, shows_plans
-from paimon_assets.sql.statements import Names, view_exists
+from paimon_assets.sql.spark.pushdown import (
+    narrow_read,
+    needs,
+    placeholder,
+    relation,
+    show_view,
+    shows_plans,
+    temporary_views,
+)
+from paimon_assets.sql.statements import Names
 from paimon_assets.sql.table_uses import TableUse, find_tables
 from paimon_assets.sql.words import Words
 
-Place = Callable[[ReadBuilder], DataFrame]
+Place = Callable[[ReadBuilder], Any]
+"""Makes a DataFrame of a read, or a `relation`."""
 _MOST_VIEWS = 30
 """Views that read views, one above the other."""
 _OPEN, _CLOSE = "\ue001", "\ue002"
@@ -62,11 +71,11 @@ class Frames(Value, hidden=("known",)):
         if not shows_plans(self.session):
             return self.compose(text, lambda read: to_spark(read, self.session), given)
         reads: list[ReadBuilder] = []
-        relations: dict[int, DataFrame | None] = {}
+        relations: dict[int, Any] = {}
         # The filter of a query of one table may leave a few rows, which the driver reads.
         is_joined = len(find_tables(text).uses) > 1
 
-        def relation_of(read: ReadBuilder) -> DataFrame | None:
+        def relation_of(read: ReadBuilder) -> Any:
             if is_joined and id(read) not in relations:
                 relations[id(read)] = relation(self.session, read)
             return relations.get(id(read))
@@ -125,11 +134,11 @@ class Frames(Value, hidden=("known",)):
             return self.session.sql(placed, **dict(frames.values()))
         try:
             for name, frame in frames.values():
-                frame.createOrReplaceTempView(name)
+                show_view(self.session, name, frame)
             return self.session.sql(replaced)
         finally:
             for name, _ in frames.values():
-                self.session.catalog.dropTempView(name)
+                temporary_views(self.session).dropTempView(name)
 
     def _meaning(self, use: TableUse) -> ReadBuilder | DataFrame | Identifier | None:
         """Return the read of a table, the rows of a system table, or the name of a view."""
@@ -138,10 +147,14 @@ class Frames(Value, hidden=("known",)):
         name = self._identifier(use.name)
         if name is None:
             return None
-        if TableName.parse(name).is_system_table:
-            return self._system(name, use)
         try:
+            if TableName.parse(name).is_system_table:
+                return self._system(name, use)
             read = self.catalog.get_table(name).new_read_builder()
+        except NotFoundError as error:
+            if len(use.name) == 1 and error.kind in ("table-not-found", "database-not-found"):
+                return None
+            raise
         except UnsupportedFeatureError as error:
             if error.kind != "view":
                 raise
@@ -156,16 +169,12 @@ class Frames(Value, hidden=("known",)):
         return read if use.timestamp is None else read.at_timestamp(self._millis(use.timestamp))
 
     def _identifier(self, path: tuple[str, ...]) -> Identifier | None:
-        """Return the table of the catalog a name means, None for one of Spark's."""
+        """Return the table of the catalog a name may mean, None for one of Spark's."""
         if "/" in path[-1] or ":" in path[-1] or path[0].lower() in _OF_SPARK:
             return None
         if len(path) == 1:
-            if self.names.database is None:
-                return None
-            name = Identifier(self.names.database, path[0])
-            table = TableName.parse(name).table
-            known = self.catalog.table_exists(table) or view_exists(self.catalog, table)
-            return name if known else None
+            database = self.names.database
+            return None if database is None else Identifier(database, path[0])
         if len(path) > 2 and path[0] != self.names.catalog:
             return None
         return self.names.identifier(path)

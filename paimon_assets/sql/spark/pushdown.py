@@ -12,6 +12,7 @@ A Connect client is not shown the plan: there, tables are read whole where Spark
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
 from msgspec.structs import replace
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no types
@@ -55,8 +56,9 @@ from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.plans import attribute_id, attribute_ids, items
+from paimon_assets.spark.python_rows import SessionCache
 from paimon_assets.spark.shortcuts.driver_read import is_driver_read
-from paimon_assets.spark.shortcuts.native_read.scans import read_natively
+from paimon_assets.spark.shortcuts.native_read.scans import is_native, read_natively
 from paimon_assets.spark.types import compares_as_spark, quote, to_spark_schema
 
 _COMPARISONS = {
@@ -69,9 +71,13 @@ _COMPARISONS = {
 _MOST_VALUES = 1000
 """Values of an IN, each of which is asked of the JVM."""
 _MOST_DEPTH = 32
-_FEW_FILES = 16
+_FEW_FILES = 64
 """Files that Spark opens sooner than a query is analysed twice."""
 _MICRO_NANOS = 1000
+_LEAST_VIEW_BYTES = 64 * 1024
+"""The least weight of a view: its plan and the names of its files take memory too."""
+_views = SessionCache(64 * 1024 * 1024)
+"""Views of relations, by bytes."""
 _FIRST_NUMBER = -7_215_331_004_001
 """Where the numbers of placeholders begin; no range of anybody else's begins there."""
 
@@ -99,19 +105,55 @@ def placeholder(session: SparkSession, read: ReadBuilder, number: int) -> DataFr
     return numbered.mapInArrow(lambda _: iter(()), to_spark_schema(read.fields()))
 
 
-def relation(session: SparkSession, read: ReadBuilder) -> DataFrame | None:
-    """Return the rows of a read as a relation of Spark's own reader; None if it cannot open all.
+def relation(session: SparkSession, read: ReadBuilder) -> Any | None:
+    """Return a read as a view over Spark's own reader, for `show_view`; None if it cannot open all.
 
     Also None of more than `_FEW_FILES`: of those a filter of the query may leave out some.
+    A session keeps its views, whose plans are analysed, by the bytes of bits that mark rows.
     """
     plan = read.plan()
-    if not 0 < sum(len(split.data_files) for split in plan.splits) <= _FEW_FILES:
+    files = [file for split in plan.splits for file in split.data_files]
+    if not (0 < len(files) <= _FEW_FILES and is_native(session)):
         return None
     context = replace(plan.context, file_io=current_spec(plan.context.file_io))
-    is_small = is_driver_read(session, context, plan.splits)
-    runner = EmbeddedExecutor() if is_small else SparkExecutor(session)
-    rows, left = read_natively(session, context, plan.splits, runner)
-    return None if left else rows
+    schema = context.schema
+    options = tuple(sorted(schema.options.items()))
+    key = (schema.id, options, context.columns, context.predicate, tuple(plan.splits))
+    view = _views.get(session, key)
+    if view is None:
+        is_small = is_driver_read(session, context, plan.splits)
+        runner = EmbeddedExecutor() if is_small else SparkExecutor(session)
+        rows, left = read_natively(session, context, plan.splits, runner)
+        if rows is None or left:
+            return None
+        view = _view_of(session, rows)
+        # Files elsewhere may be replaced by their owners.
+        if context.fallback is None and all(file.external_path is None for file in files):
+            masked = sum(split.row_count for split in plan.splits if not split.raw_convertible)
+            _views.keep(session, key, view, max(_LEAST_VIEW_BYTES, masked // 8))
+    return view
+
+
+def _view_of(session: SparkSession, rows: DataFrame) -> Any:
+    name, views = f"paimon_{uuid4().hex}", temporary_views(session)
+    rows.createTempView(name)
+    view = views.getRawTempView(name).get()
+    views.dropTempView(name)
+    return view
+
+
+def show_view(session: SparkSession, name: str, view: Any) -> None:
+    """Give a name to a DataFrame, or to a `relation`, whose plan is not analysed again."""
+    if isinstance(view, DataFrame):
+        view.createTempView(name)
+    else:
+        temporary_views(session).createTempView(name, view, False)  # noqa: FBT003 - as Java has it
+
+
+def temporary_views(session: SparkSession) -> Any:
+    """Return Spark's own catalog: its public calls run a command for each view, for 10 ms."""
+    java: Any = session._jsparkSession  # noqa: SLF001
+    return java.sessionState().catalog()
 
 
 def narrow_read(session: SparkSession, read: ReadBuilder, need: Need | None) -> DataFrame:

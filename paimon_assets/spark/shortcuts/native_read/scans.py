@@ -72,10 +72,6 @@ _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
 """Of a read: Spark holds a bit for each row."""
-_masks = SessionCache(64 * 1024 * 1024)
-"""Bits of overlapping files, by bytes."""
-_LEAST_MASK_BYTES = 64 * 1024
-"""The least weight of a mask: the names of its files and the expression take memory too."""
 _BITS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 _NO_FILE = -(2**31)
 """A number of bits that stays below 0, and within Spark's INT."""
@@ -101,8 +97,7 @@ def read_natively(
         runner: Looks at the keys of overlapping files; without it these are left to the engine.
     """
     left = list(splits)
-    is_on = str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
-    if not is_on or not plain_files.columns_fit(context):
+    if not is_native(session) or not plain_files.columns_fit(context):
         return None, left
     condition = None
     if context.predicate is not None:
@@ -152,6 +147,11 @@ def read_natively(
     logger.debug("Spark reads files of %s by %d scans", context.table, len(scans))
     native = {id(split) for files in scans.values() for split, _ in files}
     return scanned, [split for split in left if id(split) not in native]
+
+
+def is_native(session: SparkSession) -> bool:
+    """Whether a session leaves files to Spark's own readers."""
+    return str(session.conf.get(NATIVE_READ, "true")).lower() == "true"
 
 
 class Scan(Value):
@@ -292,11 +292,6 @@ def _mask(
     runner: TaskRunner | None,
 ) -> Column:
     """Return the condition that is true for the rows of files that count."""
-    options = tuple(sorted(context.schema.options.items()))
-    key = (context.schema.id, options, *(split.path_of(file) for split, file in files))
-    condition = _masks.get(session, key)
-    if condition is not None:
-        return Column(condition)
     words = _bits_of(context, files, runner)
     file_key, keys = "_metadata.file_size", [file.file_size for _, file in files]
     if len(set(keys)) < len(keys):
@@ -326,10 +321,7 @@ def _mask(
     bit = fn.call_function(
         "shiftright", word(fn.shiftright(place, WORD_BITS.bit_length() - 1)), place
     )
-    mask = bit.bitwiseAND(1) == 0
-    weight = max(_LEAST_MASK_BYTES, sum(each.nbytes for each in words))
-    _masks.keep(session, key, mask._jc, weight)  # noqa: SLF001
-    return mask
+    return bit.bitwiseAND(1) == 0
 
 
 def _name_hash(file: tuple[DataSplit, DataFileMeta]) -> int:
