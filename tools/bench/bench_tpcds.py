@@ -31,6 +31,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as papq
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +40,6 @@ from rich.table import Table as RichTable
 
 from paimon_assets import Schema, TableCatalog, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
-from paimon_assets.spark.dataframes.tables import write_dataframe
-from paimon_assets.spark.executor import SparkExecutor
 from paimon_assets.spark.session import stop_session
 from paimon_assets.sql.spark.spark_sql import spark_sql
 from tools.bench.bench_connector import CONNECTOR, cpu_seconds, session_with
@@ -63,28 +62,26 @@ JAVA = {"java": "keyed", "java3": "runs3"}
 RUNS = {"append": 0, "keyed": 0, "runs3": 3, "runs10": 10}
 
 
-def load(catalog: TableCatalog, session: SparkSession, data: Path, side: str) -> None:
+def load(catalog: TableCatalog, data: Path, side: str) -> None:
     """Write the tables of a side."""
     catalog.create_database(side, ignore_if_exists=True)
     for path in sorted(data.glob("*.parquet")):
-        stem, schema = path.stem, papq.read_schema(path)
-        keys = KEYS.get(stem, schema.names[:1]) if side != "append" else []
-        fields = {each.name: from_arrow_type(each.type) for each in schema}
+        stem, rows = path.stem, papq.read_table(path)
+        keys = KEYS.get(stem, rows.column_names[:1]) if side != "append" else []
+        fields = {each.name: from_arrow_type(each.type) for each in rows.schema}
         columns = {
             name: f"{kind} NOT NULL" if name in keys else str(kind) for name, kind in fields.items()
         }
-        options = {"bucket": "2" if path.stat().st_size > LARGE else "1"} if keys else {}
-        if keys:
-            options |= {"write-only": "true"}
+        buckets = "2" if path.stat().st_size > LARGE else "1"
+        options = {"bucket": buckets, "write-only": "true"} if keys else {}
         table = catalog.create_table(
             f"{side}.{stem}", Schema.of(columns, primary_keys=keys, options=options)
         )
-        rows = session.read.parquet(str(path))
-        write_dataframe(table, rows)
+        table.new_write_builder().write(rows)
         if keys:
-            table.new_compaction_builder().with_strategy("full").run(SparkExecutor(session))
+            table.new_compaction_builder().with_strategy("full").run()
         for number in range(RUNS[side]):
-            write_dataframe(table, rows.where(f"hash({', '.join(keys)}) % 10 = {number % 10}"))
+            table.new_write_builder().write(rows.take(np.arange(number % 10, rows.num_rows, 10)))
 
 
 def runners(
@@ -178,7 +175,7 @@ def main() -> None:
     catalog = open_catalog(str(home))
     for side in {JAVA.get(side, side) for side in sides} - {"parquet"}:
         if not (home / f"{side}.db").exists():
-            load(catalog, session, options.data, side)
+            load(catalog, options.data, side)
     texts = json.loads((options.data / "queries.json").read_text(encoding="utf-8"))
     chosen = {n: texts[str(n)].rstrip().rstrip(";") for n in options.queries if str(n) in texts}
     run, console = runners(session, catalog, options.data, sides), Console(width=160)
