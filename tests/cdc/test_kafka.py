@@ -507,7 +507,7 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     hasty = KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=1)
     text = refusal(build_file_ingestion_asset("shop.orders", LOG, source=hasty), paimon)
     assert f"Kafka at {broker.address} does not answer" in text
-    assert "Nothing was committed; try again." in text
+    assert "Nothing was committed; correct the address, or try again." in text
     broker.start()
     broker.await_partitions(topic, 2)
     ok(asset, paimon)

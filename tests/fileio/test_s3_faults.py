@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from concurrent.futures import wait
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from paimon_assets.engine import errors
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.embedded import EmbeddedExecutor
+from paimon_assets.engine.fileio import object_store
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import set_option
 from paimon_assets.engine.spec.schema.schema import Schema
@@ -59,6 +61,7 @@ def _files(table, folder):
 def test_commit_whose_hint_is_refused_counts(table, faults, status, after):
     faults.plan("PUT", "*/snapshot/LATEST", status, after=after)
     _write(table)
+    wait(object_store._HINTS.values())
     assert faults.fired
     assert table.new_read_builder().to_arrow().num_rows == 4
 

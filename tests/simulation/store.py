@@ -1,7 +1,7 @@
 """A storage in memory: folders of files. Each call on it is a turn of the scheduler, and may fail.
 
-It knows no names of Paimon, and keeps to what a disk, an object store and HDFS have in common; what
-each of them adds is in `disks`.
+It knows no names of Paimon, and keeps to the rules that a disk, an object store and HDFS have in
+common; `disks` adds those of each.
 """
 
 import errno
@@ -165,7 +165,7 @@ class Store:
         return self.files.get(path, self) is None
 
     def names_in(self, path: str) -> list[str]:
-        """Return what is directly in a folder, by name; NotADirectoryError for a file."""
+        """Return the entries of a folder, by name; NotADirectoryError for a file."""
         if self.find(path) is not None:
             raise NotADirectoryError(errno.ENOTDIR, "a file", path)
         names = (each[len(path) + 1 :] for each in self.files if each.startswith(f"{path}/"))

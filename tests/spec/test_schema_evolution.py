@@ -355,9 +355,9 @@ def test_immutable_options_are_fixed_once_something_is_stored(key):
 
 OPTIONS: tuple[tuple[dict[str, str], SchemaChange, str | None], ...] = (
     ({"bucket": "2"}, set_option("bucket", "4"), None),
-    ({"bucket": "2"}, set_option("bucket", "-1"), "so it cannot become -1"),
+    ({"bucket": "2"}, set_option("bucket", "-1"), "it cannot become -1"),
     ({}, set_option("bucket", "4"), "it is -1"),
-    ({"bucket": "2"}, remove_option("bucket"), "in the buckets it counts"),
+    ({"bucket": "2"}, remove_option("bucket"), "in the buckets that it counts"),
     ({}, set_option("deletion-vectors.enabled", "true"), "'deletion-vectors.modifiable'"),
     ({}, set_option("deletion-vectors.enabled", "false"), None),
     ({"deletion-vectors.modifiable": "true"}, set_option("deletion-vectors.enabled", "true"), None),

@@ -5,6 +5,7 @@ value: it may be a secret.
 """
 
 import fnmatch
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -124,7 +125,7 @@ class Client:
         while not future.done():
             admin.poll(_POLL_SECONDS)  # it hears complaints
             self.check_connection()
-            since, error = self._down or (time.monotonic(), None)
+            since, error = self._down or (math.inf, None)
             if time.monotonic() - since > min(_DOWN_SECONDS, self.seconds):
                 raise library().KafkaException(error)
         return future.result()
