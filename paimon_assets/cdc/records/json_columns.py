@@ -11,8 +11,8 @@ at a time: the columns are Arrow's.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from itertools import chain, repeat
-from operator import attrgetter, is_, methodcaller
+from itertools import chain, compress, repeat
+from operator import is_not, methodcaller, not_
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute
 from msgspec import Meta, Raw
 from msgspec.json import Decoder, decode, encode
+from msgspec.structs import astuple
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Flags,
@@ -46,7 +47,7 @@ _PLAIN: Mapping[Kind, tuple[Any, pa.DataType, str]] = {
 }
 """Kind → type of its values, of a column of them, and a first byte."""
 _SAMPLES = 32  # objects that usually have the members of all
-_CHUNK = 256
+_CHUNK = 512
 """Objects of Python at a time: they stay in the processor's cache."""
 Envelopes: TypeAlias = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]
 """Members that envelopes have → those of their objects that are read with them; objects of one
@@ -89,12 +90,13 @@ class Values:
             return self
         if not isinstance(self.kind, tuple):
             return Values(_column(decode(encode(self.column.to_pylist()), type=list[Raw]), Raw))
-        parts = [
-            kernels.binary_join_element_wise(encode(name) + b":", values.raw().column, b"")
+        parts = [  # with null_handling="skip" the kernel would lose rows of nulls alone
+            kernels.binary_join_element_wise(b"," + encode(name) + b":", values.raw().column, b"")
             for name, values in _fields(self).items()
         ]
-        inside = kernels.binary_join_element_wise(*parts, b",", null_handling="skip")
-        texts = kernels.binary_join_element_wise(b"{", inside, b"}", b"")
+        parts = [part.fill_null(b"") for part in parts]
+        texts = kernels.binary_join_element_wise(b"{", *parts, b"}", b"")
+        texts = kernels.replace_substring(texts, b"{,", b"{", max_replacements=1)
         return Values(kernels.if_else(self.column.is_valid(), texts, b"null"))
 
     @property
@@ -292,30 +294,26 @@ def chunks(texts: Array) -> Iterator[list[bytes]]:
 
 def _object(rows: Sequence[Any], forms: _Forms) -> Array:
     """Return objects that are read, perhaps null, as a column of structs."""
-    is_null = np.fromiter(map(is_, rows, repeat(None)), np.bool_, len(rows))
-    if is_null.any():
-        nothing = _struct(forms)(
-            **{f"f{n}": None for n, (_, kind) in enumerate(forms) if kind is not Raw}
-        )
-        rows = [nothing if row is None else row for row in rows]
-    columns = [
-        _column(map(attrgetter(f"f{number}"), rows), kind) for number, (_, kind) in enumerate(forms)
-    ]
-    fields = [pa.field(name, column.type) for (name, _), column in zip(forms, columns, strict=True)]
-    return pa.StructArray.from_arrays(columns, fields=fields, mask=from_numpy(is_null))
+    is_held = np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows))
+    held = rows if is_held.all() else [*compress(rows, is_held)]
+    parts = zip(*map(astuple, held), strict=True) if held else repeat(())
+    columns = [_column(values, kind) for values, (_, kind) in zip(parts, forms, strict=False)]
+    objects: Array = pa.StructArray.from_arrays(columns, [name for name, _ in forms])
+    if held is rows:
+        return objects
+    places = from_numpy(np.cumsum(is_held) - 1)
+    return objects.take(kernels.if_else(from_numpy(is_held), places, None))
 
 
 def _column(values: Any, kind: Kind) -> Array:
     """Return values as a column; source texts of no bytes are none."""
     if isinstance(kind, tuple):
-        return _object([*values], kind)
+        return _object(values, kind)
     if kind is not Raw:
-        return pa.array([*values], _PLAIN[kind][1])
+        return pa.array(values, _PLAIN[kind][1])
     texts = [*map(bytes, values)]
-    column: Array = pa.array(texts, pa.binary())
-    if b"" not in texts:
-        return column
-    return kernels.if_else(kernels.equal(kernels.binary_length(column), 0), None, column)
+    is_none = np.fromiter(map(not_, texts), np.bool_, len(texts)) if b"" in texts else None
+    return pa.array(texts, pa.binary(), mask=is_none)
 
 
 def _owners(rows: Longs, parts: Sequence[Any]) -> Longs:
@@ -324,8 +322,9 @@ def _owners(rows: Longs, parts: Sequence[Any]) -> Longs:
 
 def is_one_of(values: npt.NDArray[np.uint8], letters: str) -> Flags:
     """Whether bytes are some letters."""
-    flags: Flags = np.isin(values, [*letters.encode()])
-    return flags
+    is_letter = np.zeros(256, np.bool_)
+    is_letter[[*letters.encode()]] = True
+    return is_letter[values]
 
 
 def _forms(samples: Sequence[Mapping[str, Raw]], envelopes: Envelopes) -> _Forms:
@@ -345,7 +344,7 @@ def _forms(samples: Sequence[Mapping[str, Raw]], envelopes: Envelopes) -> _Forms
                 chain.from_iterable(zip(*(values[name] for name in names), strict=True))
             )
             rows = decode(b"[" + some + b"]", type=list[dict[str, Raw] | None])
-            if objects := [row for row in rows if row is not None]:
+            if objects := [row for row in rows if row]:
                 inner = envelopes if group == ("payload",) else {}
                 forms |= dict.fromkeys(names, _forms(objects, inner))
     return tuple(forms.items())

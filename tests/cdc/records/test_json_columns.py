@@ -59,6 +59,15 @@ def test_members_and_elements_equal_python_parser(
     _check(Values(pa.array(texts, pa.binary())), records)
 
 
+@pytest.mark.parametrize("rows", ["{}", "{},null", "null,{}", 'null,{"b":{}},{"b":{}}', "null"])
+def test_rows_of_envelopes_are_kept_where_few_have_members(rows: str) -> None:
+    records = [{"a": row, "c": row} for row in json.loads(f"[{rows}]")]
+    values = Values(pa.array([json.dumps(each).encode() for each in records], pa.binary()))
+    members = values.members({("a",): [("a", "c")]})
+    for name in ("a", "c"):
+        _check(members[name], [each[name] for each in records])
+
+
 @pytest.mark.hunt
 @settings(max_examples=often(40), deadline=None)
 @given(
