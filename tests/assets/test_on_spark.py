@@ -71,7 +71,7 @@ def test_spark_frame_is_audited_before_it_is_committed(
 
     assert run(some_planes, lake).success
     refused = run(some_planes, lake)
-    assert "1 of 1 rows of the batch fail greater_than(0)" in failure_text(refused)
+    assert "1 of 1 row of the batch failed greater_than(0)" in failure_text(refused)
     table = lake.catalog().get_table("air.planes")
     assert [row["tailnum"] for row in rows_of(table)] == ["N1"]
     branch = table.at_branch(*staged_names(table.branches.list()))

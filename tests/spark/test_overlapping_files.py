@@ -122,7 +122,7 @@ def test_views_of_many_tables_are_kept_by_bytes(spark, new_catalog, monkeypatch)
 
 
 @pytest.mark.spark
-def test_kept_views_of_a_query_show_each_snapshot(spark, new_catalog):
+def test_kept_views_show_each_snapshot(spark, new_catalog):
     options = {"bucket": "1", "write-only": "true"}
     table = new_table(new_catalog, COLUMNS, *ROWS, primary_keys=["id"], options=options)
     text = (
@@ -130,13 +130,13 @@ def test_kept_views_of_a_query_show_each_snapshot(spark, new_catalog):
         " JOIN db.t VERSION AS OF 1 b USING (id) JOIN db.t c USING (id)"
     )
     (first,) = sql.spark_sql(spark, new_catalog, text).collect()
-    before = set(spark.catalog.listTables())
+    before = [table.name for table in spark.catalog.listTables()]
     for number in (1, 2):
         write(table, {"id": 3, "part": "b", "value": 3 + number})
         for _ in range(2):
             rows = sql.spark_sql(spark, new_catalog, text)
             assert rows.collect() == [(9, first.old + number, first.old)]
-    assert set(spark.catalog.listTables()) == before
+    assert [table.name for table in spark.catalog.listTables()] == before
     with session_with(spark, **{native_scans.NATIVE_READ: "false"}):
         assert pushdown.relation(spark, table.new_read_builder()) is None
 
