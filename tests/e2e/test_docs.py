@@ -32,20 +32,10 @@ _BLOCK = re.compile(
 )
 
 _ASSETS = "import dagster as dg\nfrom paimon_assets.assets import *\n"
-BEFORE = {
-    "sql/sql.md": """from paimon_assets import Schema, open_catalog
-import pyarrow as pa
-catalog = open_catalog("warehouse")
-catalog.create_database("ods")
-flights = catalog.create_table("ods.flights", Schema.of({"id": "BIGINT"}))
-for number in range(3):
-    flights.new_write_builder().write(pa.table({"id": [number]}))
-""",
-    "rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n",
-}
+BEFORE = {"rest-client.md": f"{_ASSETS}import os\nfrom paimon_assets import open_catalog\n"}
 FORKING_DAGSTER = ROOT / "tests" / "testkit" / "forking_dagster"
-_ON_SPARK = {"sql/sql.md"}
-"""Pages that take a session for granted, called `spark`."""
+_ON_SPARK = {"spark.md", "sql/sql.md"}
+"""Pages whose `get_session` is that of the tests."""
 _SERVER = "https://catalog.example"
 """In a page: a server, which is ours."""
 
@@ -83,7 +73,7 @@ def test_docs_page_runs(page, tmp_path, monkeypatch, request):
     monkeypatch.setenv("TOKEN", "anything")
     names: dict[str, Any] = {}
     if page in _ON_SPARK:
-        names["spark"] = request.getfixturevalue("spark")
+        request.getfixturevalue("spark")
     exec(compile(BEFORE.get(page, ""), "BEFORE", "exec"), names)  # noqa: S102 - it is our own text
     with _server_of(page) as address:
         for number, (language, title, text) in enumerate(blocks_of(page), start=1):
