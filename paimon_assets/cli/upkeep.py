@@ -2,7 +2,7 @@
 
 import platform
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -186,15 +186,20 @@ def _run_tasks(
     args: commands.Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
     """Print the plans of tasks, ask, and run them; with --dry-run only print."""
-    planned = _reports(replace(maintenance, dry_run=True), tasks)
-    if args.dry_run:
-        output.print_rows_of(planned)
-        return
-    if any(report["count"] or report["files"] for report in planned):
-        args.confirm(
-            f"These tasks run on {table.name}.", show=lambda: output.print_rows_grid(planned)
-        )
-    output.print_rows_of(_reports(maintenance, tasks))
+    lines = _reports(replace(maintenance, dry_run=True), tasks)
+    if not args.dry_run and any(line["count"] or line["files"] for line in lines):
+        args.confirm(f"These tasks run on {table.name}.", lambda: _print_work(lines, table.name))
+        lines = _reports(maintenance, tasks)
+    _print_work(lines, table.name)
+
+
+def _print_work(lines: Sequence[Mapping[str, Any]], subject: str) -> None:
+    """Print the lines that have work or a note, with --json all; without any, a sentence."""
+    shown = [line for line in lines if line["count"] or line["files"] or line["note"]]
+    if shown or output.is_json():
+        output.print_rows_of(lines if output.is_json() else shown)
+    else:
+        click.echo(f"nothing is due for {subject}")
 
 
 def _reports(maintenance: Maintenance, tasks: list[MaintenanceTask]) -> list[dict[str, Any]]:
@@ -234,17 +239,22 @@ def maintain(args: commands.Arguments) -> None:
         many_tables.tables_named(name, catalog) for name in args.names or [many_tables.EVERY_TABLE]
     ]
     tables = list(dict.fromkeys(chain.from_iterable(named)))
-    if not args.dry_run:
-        action = f"These tasks run on {counted(len(tables), 'table')}."
-
-        def show() -> None:
-            output.print_rows_grid(_lines(_maintain_tables(catalog, tables, dry_run=True)))
-
-        args.confirm(action, show)
-    done = _maintain_tables(catalog, tables, dry_run=args.dry_run)
-    output.print_rows_of(_lines(done))
+    if args.yes and not args.dry_run:
+        done = _maintain_tables(catalog, tables, dry_run=False)
+    else:
+        done = _maintain_tables(catalog, tables, dry_run=True)
+        if due := 0 if args.dry_run else sum(one.is_due for one in done):
+            lines = _lines(done)
+            action = f"These tasks run on {counted(due, 'table')}."
+            args.confirm(action, lambda: output.print_rows_grid(lines))
+            done = _maintain_tables(catalog, tables, dry_run=False)
+    _print_work(_lines(done), counted(len(tables), "table"))
     if any(one.error for one in done):
         raise click.exceptions.Exit(1)
+
+
+def _lines(done: Sequence[many_tables.TableUpkeep]) -> list[many_tables.Line]:
+    return [line for one in done for line in one.shown]
 
 
 def _maintain_tables(
@@ -259,14 +269,6 @@ def _maintain_tables(
             done.append(many_tables.maintain_table(table, open_work))
             advance(1, None)
     return done
-
-
-def _lines(done: list[many_tables.TableUpkeep]) -> list[many_tables.Line]:
-    return [
-        line
-        for one in done
-        for line in one.shown or [many_tables.line_of(one.table, "none", note="nothing is due")]
-    ]
 
 
 @commands.command("TARGET", executor=True)

@@ -312,7 +312,8 @@ class Maintenance(Value):
         segments = forget_removed(self.store, dry_run=self.dry_run)
         notes = (expired.note, f"segments over: {segments}" if segments.count else "")
         note = "; ".join(filter(None, notes))
-        return replace(expired, files=expired.files + segments.files, note=note)
+        count, files = expired.count + segments.count, expired.files + segments.files
+        return replace(expired, count=count, files=files, note=note)
 
     def _in_pieces(
         self, piece: Callable[..., snapshots.ExpiredSnapshots], report: _Report
@@ -357,7 +358,7 @@ class Maintenance(Value):
 
     def _iceberg(self, report: _Report) -> MaintenanceReport:
         before = behind(self.store)
-        if before is None:
+        if not before:
             return report()
         left = before
         if not self.dry_run:

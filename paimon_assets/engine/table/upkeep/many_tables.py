@@ -38,6 +38,12 @@ class TableUpkeep(Value):
         """The lines of tasks that had something to do or to say."""
         return [line for line in self.lines if line["count"] or line["note"]]
 
+    @property
+    def is_due(self) -> bool:
+        """Whether a task, of a dry run, would commit or delete something."""
+        orphans = MaintenanceTask.CLEAN_ORPHANS  # only counted
+        return any(one.task is not orphans and (one.count or one.files) for one in self.reports)
+
 
 class TableNames(Protocol):
     """Databases and tables by name; errors are those of `api.TableCatalog`."""
