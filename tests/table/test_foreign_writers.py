@@ -10,6 +10,8 @@ import datetime as dt
 import io
 import math
 import struct
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -265,6 +267,55 @@ def test_bounds_shorter_than_their_type_are_refused(tmp_path, name):
     table = new_table(tmp_path, {name: kind})
     with refused(FormatError, "bounds that are shorter than their type", kind="format"):
         add_segment(table, tmp_path / "in")
+
+
+_FILTERED_READS = """
+import sys
+from paimon_assets import FormatError, open_table
+from paimon_assets.engine.spec.predicate.predicate import IsNull
+for path in sys.argv[1:]:
+    for name in open_table(path).schema.field_names:
+        try:
+            print(open_table(path).to_arrow(where=IsNull(name, negated=True)).num_rows)
+        except FormatError as error:
+            print(error.kind, error.message)
+"""
+
+
+def _with_short_bounds(data, bound, left):
+    """Shorten the bounds in the footer of a file, whose size stays the manifest's."""
+    padding = 200
+
+    def change(footer):
+        footer[5][1][1].clear()
+        footer[6] = (footers.BINARY, b" " * padding)
+        for (statistics,) in footers.parquet_statistics(footer).values():
+            statistics[bound] = (footers.BINARY, statistics[bound][1][:left])
+
+    padding += len(data) - len(footers.change_parquet_footer(data, change))
+    return footers.change_parquet_footer(data, change)
+
+
+def test_own_bounds_shorter_than_their_type_are_refused(tmp_path):
+    names = [name for name in _TYPES if name not in ("bo", "f4", "f8", "s", "vc", "b")]
+    paths = []
+    for bound, left in [(bound, left) for bound in (5, 6) for left in (0, 1, 3)]:
+        table = new_table(
+            tmp_path, {name: _TYPES[name][0] for name in names}, name=f"db.t{left}{bound}"
+        )
+        values = {name: pa.array([_TYPES[name][2][-1], None], _TYPES[name][1]) for name in names}
+        table.new_write_builder().write(pa.table(values))
+        (file,) = Path(table.path).glob("bucket-0/*.parquet")
+        file.write_bytes(_with_short_bounds(file.read_bytes(), bound, left))
+        paths.append(table.path)
+    child = subprocess.run(
+        [sys.executable, "-c", _FILTERED_READS, *paths],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert child.returncode == 0, (child.stdout, child.stderr)
+    lines = child.stdout.splitlines()
+    assert len(lines) == len(names) * len(paths)
+    assert all("parquet' is not readable" in line and "shorter than" in line for line in lines)
 
 
 def test_undecodable_columns_are_refused_or_left_out(tmp_path):

@@ -129,7 +129,8 @@ def _encode(kind: int, value: Any) -> bytes:
         return _number(len(value)) + bytes(value)
     if kind == LIST:
         inner, values = value
-        head = bytes([0xF0 | inner]) + _number(len(values))
+        count = min(len(values), 15)
+        head = bytes([count << 4 | inner]) + (_number(len(values)) if count == 15 else b"")
         return head + b"".join(_encode(3 if inner in (1, 2) else inner, each) for each in values)
     if kind != STRUCT:
         return _number(value)

@@ -32,6 +32,7 @@ from paimon_assets.engine.codec import parquet_footer
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type, without_nulls_below
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
+from paimon_assets.engine.codec.parquet_footer import count_whole_bounds
 from paimon_assets.engine.codec.row_files import check_names
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.calendars import FIRST_GREGORIAN_MICROS, JulianTimes
@@ -253,7 +254,7 @@ class ParquetReader(base.FormatReader):
             if is_wide(rows.column(name))
         )
 
-    @property
+    @cached_property
     def _tail(self) -> bytes:
         """The footer, and the bytes behind it."""
         size, source = self._source.size(), cast(Any, self._source)  # the stubs lack an argument
@@ -352,9 +353,6 @@ class ParquetReader(base.FormatReader):
         ]
 
     def column_bounds(self, name: str) -> Bounds:
-        with base.named_errors(self._path, self.title):
-            if self._chunk_faults[0]:  # with which Arrow ends the process
-                raise pa.ArrowInvalid("its footer has bounds that are shorter than their type")
         return _join_bounds(bounds[name] for bounds in self._bounds({name}))
 
     def check_encodings(self, names: Sequence[str]) -> None:
@@ -364,6 +362,17 @@ class ParquetReader(base.FormatReader):
                 raise pa.ArrowInvalid(
                     f"column '{self._roots[leaf]}' has a codec or an encoding that is not supported"
                 )
+
+    def _check_bounds(self, name: str, leaf: Any, groups: int) -> None:
+        """Refuse bounds that are shorter than their type, with which Arrow ends the process."""
+        width = _WIDTHS.get(leaf.physical_type, leaf.length)
+        is_sure = not width or count_whole_bounds(self._tail, name, width) == groups
+        if not is_sure and self._chunk_faults[0]:  # by a walk over the whole footer
+            message = (
+                "its footer has bounds that are shorter than their type: it is damaged. Write the"
+                " file again, or restore it from a backup."
+            )
+            raise pa.ArrowInvalid(message)
 
     @cached_property
     def _chunk_faults(self) -> tuple[bool, set[int]]:
@@ -385,6 +394,7 @@ class ParquetReader(base.FormatReader):
                 is_asked = path in names and path == root
                 column: Any = self._file.schema.column(leaf) if is_asked else None
                 if column is not None and not column.max_repetition_level:  # lists are never null
+                    self._check_bounds(path, column, len(groups))
                     leaves[path], has_order[path] = leaf, self._has_order(column)
             group_chunks = self._chunks(groups, [*leaves.values()])
             for group, chunks in zip(groups, group_chunks, strict=True):
@@ -633,7 +643,7 @@ def _column_chunks(
     When pyarrow gets a chunk or its statistics, nothing catches Arrow's C++ exceptions: the process
     ends. But a read with `pre_buffer` first locates all of its chunks, and there they are caught.
     So such a read is started on a file that has a size and no bytes. A statistics value that is
-    shorter than its type still ends the process when it is read.
+    shorter than its type still ends the process when it is read; see `_check_bounds`.
 
     Cost:
         About 150 microseconds, and one more a chunk. Nothing is cached.
