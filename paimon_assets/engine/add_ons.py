@@ -23,6 +23,14 @@ class AddOn(Struct, frozen=True):
         return import_module(f"{self.package}.{module}")
 
 
+class JobReport(Struct, frozen=True):
+    """The result of an operation as a job of an orchestrator shows it."""
+
+    failure: str = ""
+    """Why the job fails; empty if it does not."""
+    markdown: str = ""
+
+
 ADD_ONS = (AddOn("metadata.iceberg.storage", "paimon_assets.iceberg"),)
 SERVER = "paimon_assets.server.serve"
 """The module that the command `serve` loads."""
@@ -30,7 +38,7 @@ ERASE_COMMAND = "paimon_assets.erasure.command"
 REVIEW_COMMANDS = "paimon_assets.review.command"
 SQL_COMMAND = "paimon_assets.sql.command"
 OPERATIONS = ("paimon_assets.erasure.operations", "paimon_assets.review.operations")
-"""Modules of operations beside `engine.table.operations`, with a mapping `SHOWN`."""
+"""Modules of operations beside `sql.operations`, with the mappings `SHOWN` and `REPORTS`."""
 TASKS = {
     "diff": ("paimon_assets.review.rows", "diff_rows"),
     "erase": ("paimon_assets.erasure.rows", "erase_rows"),

@@ -1,8 +1,8 @@
-"""CALL sys.erase; see `engine.table.operations`."""
+"""CALL sys.erase; see `sql.operations`."""
 
 from typing import Any
 
-from paimon_assets.engine.table.operations import JobReport
+from paimon_assets.engine.add_ons import JobReport
 from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.system.metadata import answer

@@ -1,10 +1,11 @@
-"""CALL sys.diff, sys.promote and sys.discard; see `engine.table.operations`."""
+"""CALL sys.diff, sys.promote and sys.discard; see `sql.operations`."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from paimon_assets.engine.add_ons import JobReport
 from paimon_assets.engine.spec.paths import branch_name
-from paimon_assets.engine.table.operations import CatalogTables, JobReport
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
 from paimon_assets.review import comparison, promotion
@@ -22,7 +23,7 @@ def promote(
     tables: Sequence[str] = (),
     dry_run: bool = False,
     *,
-    catalog: CatalogTables,
+    catalog: TableCatalog,
     executor: Any,
 ) -> list[Promotion]:
     """Make all tables equal to their branches of a name, unless main has moved in one of them."""
@@ -31,7 +32,7 @@ def promote(
     )
 
 
-def discard(branch: str, tables: Sequence[str] = (), *, catalog: CatalogTables) -> list[str]:
+def discard(branch: str, tables: Sequence[str] = (), *, catalog: TableCatalog) -> list[str]:
     """Delete the branches of a name, of all tables."""
     return promotion.discard(catalog, branch_name(branch), tables)
 

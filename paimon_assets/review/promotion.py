@@ -15,7 +15,7 @@ from paimon_assets.engine.contract.executor import TaskRunner
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.operations import CatalogTables
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.table import Table, preview_tag
 from paimon_assets.engine.table.upkeep.many_tables import EVERY_TABLE, tables_named
 from paimon_assets.review.comparison import LATEST, TableDiff, diff
@@ -37,7 +37,7 @@ class Promotion(Value):
 
 
 def promote(
-    catalog: CatalogTables,
+    catalog: TableCatalog,
     branch: str,
     tables: Sequence[str] = (),
     *,
@@ -68,7 +68,7 @@ def promote(
     return [_promote_table(*each, branch) for each in zip(opened, report, strict=True)]
 
 
-def discard(catalog: CatalogTables, branch: str, tables: Sequence[str] = ()) -> list[str]:
+def discard(catalog: TableCatalog, branch: str, tables: Sequence[str] = ()) -> list[str]:
     """Delete a branch of all tables, and return their names; a cleaning removes the files.
 
     Raises:
@@ -80,7 +80,7 @@ def discard(catalog: CatalogTables, branch: str, tables: Sequence[str] = ()) -> 
     return [table.name for table in opened]
 
 
-def _with_branch(catalog: CatalogTables, branch: str, tables: Sequence[str]) -> Iterator[Table]:
+def _with_branch(catalog: TableCatalog, branch: str, tables: Sequence[str]) -> Iterator[Table]:
     """Yield the tables that have a branch, or its tag."""
     names = [name for text in tables or [EVERY_TABLE] for name in tables_named(text, catalog)]
     for name in dict.fromkeys(names):

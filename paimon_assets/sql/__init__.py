@@ -8,6 +8,7 @@ Concept → modules:
     statements as values                  statements, segment_sql
     types as SQL writes them              sql_types
     running all but queries               run, procedures
+    operations of CALL                    operations
     SELECT by duckdb                      query
     all of it on Spark                    spark/
     views as assets and as inputs         external_views, view_input

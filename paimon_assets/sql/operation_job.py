@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import dagster as dg
 
@@ -10,12 +10,12 @@ from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.resource import catalog_resource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
+from paimon_assets.engine.add_ons import JobReport
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.words import did_you_mean
-from paimon_assets.engine.table.operations import JobReport
 from paimon_assets.sql import procedures
-from paimon_assets.sql.statements import Names, SqlCatalog
+from paimon_assets.sql.statements import Names
 
 
 @naming_arguments
@@ -68,10 +68,8 @@ def build_operation_job(
             for key, value in context.op_config.items()
         }
         with dagster_failures(_subject(operation, literals), context):
-            # Its views are a property, which mypy does not match with the protocol's.
-            catalog = cast("SqlCatalog", paimon.catalog())
             result = procedures.run_operation(
-                run, catalog, literals, Names(), paimon.new_executor()
+                run, paimon.catalog(), literals, Names(), paimon.new_executor()
             )
         _report(context, run, result)
 

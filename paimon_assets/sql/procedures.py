@@ -13,17 +13,18 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from paimon_assets.engine.add_ons import OPERATIONS
+from paimon_assets.engine.add_ons import OPERATIONS, JobReport
 from paimon_assets.engine.contract.executor import CountingExecutor
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import parse_duration_ms, parse_instant_ms
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.words import counted
-from paimon_assets.engine.table import operations as ops
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
-from paimon_assets.sql.statements import Call, Names, SqlCatalog
+from paimon_assets.sql import operations as ops
+from paimon_assets.sql.statements import Call, Names
 from paimon_assets.sql.words import Words
 
 _ADDED = list(map(import_module, OPERATIONS))
@@ -46,7 +47,7 @@ _SHOWN: Mapping[Callable[..., Any], Callable[[Any], pa.Table]] = {
     **{operation: show for module in _ADDED for operation, show in module.SHOWN.items()},
 }
 """Operation → the rows that its CALL shows; all not listed show one, TRUE."""
-JOB_REPORTS: Mapping[Callable[..., Any], Callable[[Any], ops.JobReport]] = {
+JOB_REPORTS: Mapping[Callable[..., Any], Callable[[Any], JobReport]] = {
     operation: report for module in _ADDED for operation, report in module.REPORTS.items()
 }
 """Operation → the report of a job on its result."""
@@ -122,7 +123,7 @@ def parse_value(parameter: inspect.Parameter, value: Literal) -> Any:
 
 
 def call(
-    catalog: SqlCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
+    catalog: TableCatalog, statement: Call, names: Names, executor: CountingExecutor[Any]
 ) -> pa.Table:
     operation = PROCEDURES.get(statement.procedure)
     if operation is None:
@@ -138,7 +139,7 @@ def call(
 
 def run_operation(
     operation: Callable[..., Any],
-    catalog: SqlCatalog,
+    catalog: TableCatalog,
     literals: Mapping[str, Literal],
     names: Names,
     executor: CountingExecutor[Any],

@@ -17,12 +17,14 @@ from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureErr
 from paimon_assets.engine.spec.options.catalog_options import shown_options
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
+from paimon_assets.engine.spec.segments.segment import Load, Segment
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.types.literals import to_internal
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from paimon_assets.engine.table.segments.segment_status import queried_segments, show_segments
+from paimon_assets.engine.table.segments.segment_status import segment_rows, show_segments
 from paimon_assets.engine.table.segments.segments import Segments
 from paimon_assets.engine.table.system.metadata import answer, texts
 from paimon_assets.engine.table.table import Table
@@ -37,7 +39,7 @@ from paimon_assets.sql.words import without_qualifiers
 
 
 class Runner(Value):
-    catalog: st.SqlCatalog
+    catalog: TableCatalog
     names: st.Names
     executor: CountingExecutor[Any]
     roots: Sequence[str] | None = None
@@ -82,7 +84,7 @@ class Runner(Value):
         """Run the query of SHOW SEGMENTS, which sees one table alone."""
         newest = sorted(segments.listed(), key=lambda segment: -segment.id)[: statement.limit]
         name = f"{statement.table.table}_segments"
-        source = queried_segments(newest)
+        source = _carbon_rows(newest)
 
         def open_table(asked: str, options: Mapping[str, str]) -> pa.Table:
             if asked.rpartition(".")[2].lower() != name.lower() or options:
@@ -224,7 +226,33 @@ _DESCRIPTION = "col_name STRING, data_type STRING, comment STRING"
 """As Spark names these columns."""
 
 
-def show(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
+def _carbon_rows(segments: Sequence[Segment | Load]) -> pa.Table:
+    """Return segments as SHOW SEGMENTS … AS SELECT reads them, by CarbonData's names."""
+    return answer(
+        "id BIGINT, status STRING, loadStartTime TIMESTAMP(3), timeTakenMs BIGINT,"
+        " partitions ARRAY<STRING>, dataSize BIGINT, indexSize BIGINT, mergedToId BIGINT,"
+        " format STRING, path STRING, loadEndTime TIMESTAMP(3), segmentFileName STRING",
+        [
+            [
+                segment.id,
+                row["status"],
+                row["load_start_time"],
+                row["time_taken_ms"],
+                [segment.partition_text] if segment.partition_text else None,
+                row["data_size"],
+                None,
+                row["merged_to_id"],
+                row["format"],
+                row["path"],
+                row["load_end_time"],
+                None,
+            ]
+            for segment, row in zip(segments, segment_rows(segments), strict=True)
+        ],
+    )
+
+
+def show(catalog: TableCatalog, statement: st.Show) -> pa.Table:
     database = statement.database or ""
     match statement.shown:
         case st.Shown.DATABASES:
@@ -237,7 +265,7 @@ def show(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
             return _of_table(catalog, statement)
 
 
-def _of_table(catalog: st.SqlCatalog, statement: st.Show) -> pa.Table:
+def _of_table(catalog: TableCatalog, statement: st.Show) -> pa.Table:
     name = statement.table
     assert name is not None  # noqa: S101 - the parser gives one
     if statement.shown is st.Shown.CREATE and st.view_exists(catalog, name):
@@ -282,7 +310,7 @@ def _list(database: str, column: str, names: Iterable[str], statement: st.Show) 
     return answer(f"namespace STRING, {column} STRING, isTemporary BOOLEAN", rows)
 
 
-def describe(catalog: st.SqlCatalog, statement: st.Describe) -> pa.Table:
+def describe(catalog: TableCatalog, statement: st.Describe) -> pa.Table:
     """Run a DESCRIBE: columns, then those of the partition; EXTENDED adds facts of the table."""
     name = statement.table
     if st.view_exists(catalog, name):
@@ -360,7 +388,7 @@ def _string(text: str) -> str:
 
 
 def execute(
-    catalog: st.SqlCatalog,
+    catalog: TableCatalog,
     statement: str,
     executor: CountingExecutor[Any] | None,
     *,

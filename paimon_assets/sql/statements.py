@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Protocol
 
 import pyarrow as pa
 from msgspec import field
@@ -14,9 +13,8 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.operations import CatalogTables
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.system.metadata import columns
-from paimon_assets.engine.table.table import Table
 from paimon_assets.sql.segment_sql import CleanFiles, DeleteSegments, SegmentStatement
 from paimon_assets.sql.words import words_of
 
@@ -261,31 +259,7 @@ Statement = (
 """One statement."""
 
 
-class SqlCatalog(CatalogTables, Protocol):
-    """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
-
-    def create_database(
-        self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
-    ) -> None: ...
-
-    def drop_database(self, name: str, *, cascade: bool = False) -> None: ...
-
-    def create_table(
-        self, identifier: str | Identifier, schema: Schema, *, ignore_if_exists: bool = False
-    ) -> Table: ...
-
-    def drop_table(
-        self,
-        identifier: str | Identifier,
-        *,
-        ignore_if_missing: bool = False,
-        cascade: bool = False,
-    ) -> None: ...
-
-    def rename_table(self, source: str | Identifier, target: str | Identifier) -> None: ...
-
-
-def view_exists(catalog: SqlCatalog, name: Identifier) -> bool:
+def view_exists(catalog: TableCatalog, name: Identifier) -> bool:
     return name.table in catalog.views.list(name.database)
 
 

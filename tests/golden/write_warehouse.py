@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_assets import Schema, Table, add_column, rename_column, update_column_type
-from paimon_assets.engine.table.operations import create_branch
+from paimon_assets.sql.operations import create_branch
 from tests.testkit.tables import compact, new_catalog_in, new_table, write
 
 FOLDER = Path(__file__).parent / "warehouses"

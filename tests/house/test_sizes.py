@@ -15,15 +15,15 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (83_450, 372),
+    "core": (83_100, 372),
     "paimon_assets/cdc": (9_600, 45),
     "paimon_assets/columns": (511, 3),
     "paimon_assets/components": (1_420, 8),
     "paimon_assets/erasure": (1_450, 8),
     "paimon_assets/iceberg": (2_840, 19),
-    "paimon_assets/review": (1_215, 8),
+    "paimon_assets/review": (1_216, 8),
     "paimon_assets/server": (3_351, 16),
-    "paimon_assets/sql": (4_760, 23),
+    "paimon_assets/sql": (5_060, 24),
     "paimon_assets/testing": (106, 1),
     "tests and tools": (109_600, 602),
 }

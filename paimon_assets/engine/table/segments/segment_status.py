@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.json.segment_json import SegmentList
 from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncrement
 from paimon_assets.engine.contract.report_tasks import FileFooter
@@ -21,7 +20,6 @@ from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError, Unsup
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, wall_clock_ms
 from paimon_assets.engine.spec.metadata.manifest import IndexFileMeta
 from paimon_assets.engine.spec.options.catalog_options import shown_options
-from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.spec.segments import segment as seg
 from paimon_assets.engine.spec.words import duration_text
 
@@ -223,46 +221,6 @@ def _shown_row(segment: seg.Segment | seg.Load) -> dict[str, Any]:
         "Visibility": str(segment.status is seg.SegmentStatus.SUCCESS).lower(),
         "Merged To": _NOT_APPLICABLE if merged is None else str(merged),
     }
-
-
-_QUERIED = to_arrow_schema(
-    Schema.of(
-        {
-            "id": "BIGINT",
-            "status": "STRING",
-            "loadStartTime": "TIMESTAMP(3)",
-            "timeTakenMs": "BIGINT",
-            "partitions": "ARRAY<STRING>",
-            "dataSize": "BIGINT",
-            "indexSize": "BIGINT",
-            "mergedToId": "BIGINT",
-            "format": "STRING",
-            "path": "STRING",
-            "loadEndTime": "TIMESTAMP(3)",
-            "segmentFileName": "STRING",
-        }
-    ).fields
-)
-
-
-def queried_segments(segments: Sequence[seg.Segment | seg.Load]) -> pa.Table:
-    """Return segments as SHOW SEGMENTS … AS SELECT reads them, by CarbonData's names."""
-    rows = [
-        {
-            "id": segment.id,
-            "status": segment.status.value,
-            "loadStartTime": segment.load_start_ms,
-            "timeTakenMs": _taken_ms(segment),
-            "partitions": [segment.partition_text] if segment.partition_text else None,
-            "dataSize": segment.data_size,
-            "mergedToId": _merged_to(segment),
-            "format": segment.format,
-            "path": segment.path if isinstance(segment, seg.Segment) else None,
-            "loadEndTime": segment.load_end_ms,
-        }
-        for segment in segments
-    ]
-    return pa.Table.from_pylist(rows, schema=_QUERIED)
 
 
 def segment_rows(segments: Sequence[seg.Segment | seg.Load]) -> Iterator[dict[str, Any]]:

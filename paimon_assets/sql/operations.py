@@ -9,7 +9,7 @@ Source: `org.apache.paimon.spark.procedure`.
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NewType, Protocol
+from typing import Any, NewType
 
 from msgspec.structs import replace
 
@@ -28,14 +28,12 @@ from paimon_assets.engine.spec.metadata.snapshot import Tag
 from paimon_assets.engine.spec.options import all_options as keys
 from paimon_assets.engine.spec.options.option import Option
 from paimon_assets.engine.spec.predicate.predicate import all_of, any_of, equal
-from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import utc_text
+from paimon_assets.engine.table.api import TableCatalog
 from paimon_assets.engine.table.read.spark_dialect import SparkSql
 from paimon_assets.engine.table.read.where import parse_where
 from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.upkeep.maintenance import MaintenanceReport, MaintenanceTask
-from paimon_assets.engine.table.upkeep.many_tables import TableNames
-from paimon_assets.engine.table.views import Views
 
 Millis = NewType("Millis", int)
 """Milliseconds since 1970, in UTC."""
@@ -45,29 +43,10 @@ Specs = Sequence[Mapping[str, str]]
 """Partitions: column → value; without a column, all its values."""
 
 
-class JobReport(Value):
-    """A result as a job of an orchestrator shows it."""
-
-    failure: str = ""
-    """Why the job fails; empty if it does not."""
-    markdown: str = ""
-
-
-class CatalogTables(TableNames, Protocol):
-    """Databases, tables and views by name; errors are those of `api.TableCatalog`."""
-
-    @property
-    def views(self) -> Views: ...
-
-    def get_table(
-        self, identifier: str | Identifier, *, options: Mapping[str, str] | None = None
-    ) -> Table: ...
-
-
 def _with(table: Table, options: Options, more: Mapping[Option[Any], object]) -> Table:
     """Return the table with the options of a call, and those of its other parameters."""
-    given = {option.key: str(value) for option, value in more.items() if value is not None}
-    return table.copy({**options, **given})
+    texts = {option.key: str(value) for option, value in more.items() if value is not None}
+    return table.copy({**options, **texts})
 
 
 def _age_ms(time: Millis) -> int:
@@ -122,7 +101,7 @@ def compact_database(
     excluding_tables: re.Pattern[str] = re.compile("(?!)"),
     options: Options = {},
     *,
-    catalog: CatalogTables,
+    catalog: TableCatalog,
     executor: Any,
 ) -> int:
     """Compact all tables whose names match."""
@@ -343,7 +322,7 @@ def alter_view_dialect(
     engine: str = "spark",
     query: str | None = None,
     *,
-    catalog: CatalogTables,
+    catalog: TableCatalog,
 ) -> None:
     """Add, update or drop the query of a view for one engine."""
     changes: dict[str, rest.ViewChange] = {
