@@ -302,14 +302,18 @@ def _lists(values):
 
 
 @pytest.mark.parametrize("unit", ["us", "ns"])
-def test_times_finer_than_milliseconds_are_cut(tmp_path, unit):
-    data = pa.table(
-        {"t": pa.array([123_456, None, 86_399_999_999], pa.int64()).view(pa.time64(unit))}
-    )
+@pytest.mark.parametrize("fraction", [0, 1])
+def test_times_finer_than_milliseconds_are_refused(tmp_path, unit, fraction):
+    per_milli = 1000 if unit == "us" else 1_000_000
+    times = [123 * per_milli, None, 86_399_999 * per_milli + fraction]
+    data = pa.table({"t": pa.array(times, pa.int64()).view(pa.time64(unit))})
     (tmp_path / "in").mkdir()
     pq.write_table(data, tmp_path / "in" / "a.parquet")
     table = new_table(open_catalog(str(tmp_path / "w")), {"t": "TIME(3)"})
+    if fraction:
+        with refused(FormatError, "'t' .*a.parquet.*Write .* in milliseconds", kind="column-type"):
+            add(table, tmp_path / "in")
+        assert table.latest_snapshot() is None
+        return
     add(table, tmp_path / "in")
-    per_milli = 1000 if unit == "us" else 1_000_000
-    expected = [123_456 // per_milli, None, 86_399_999_999 // per_milli]
-    assert table.to_arrow()["t"].cast(pa.int32()).to_pylist() == expected
+    assert table.to_arrow()["t"].cast(pa.int32()).to_pylist() == [123, None, 86_399_999]

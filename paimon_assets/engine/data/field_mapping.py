@@ -232,9 +232,13 @@ class FieldMapping(Value):
                 column = _coarsen(column, arrow_type)
             return fit_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            is_fine = "from time64" in str(error)
+            way_out = (
+                ". Write the times in milliseconds, or leave the column out." if is_fine else ""
+            )
             raise FormatError(
                 f"Column '{target.name}' of data file '{self.path}' holds Arrow type {column.type},"
-                f" which does not fit {arrow_type}: {error}",
+                f" which does not fit {arrow_type}: {error}{way_out}",
                 kind="column-type",
                 path=self.path,
                 column=target.name,
@@ -279,15 +283,14 @@ def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str
 
 
 def _coarsen(column: Array, arrow_type: Any) -> Any:
-    """Cut times and timestamps that are finer than their column."""
-    if not any(is_kind(column.type) and is_kind(arrow_type) for is_kind in _WITH_UNITS):
+    """Cut timestamps that are finer than their column, as a cast does."""
+    if not pat.is_timestamp(column.type) or not pat.is_timestamp(arrow_type):
         return column
     if UNIT_NANOS[column.type.unit] >= UNIT_NANOS[arrow_type.unit]:
         return column
     return pc.floor_temporal(column, unit=_UNIT_NAMES[arrow_type.unit])
 
 
-_WITH_UNITS = (pat.is_timestamp, pat.is_time)
 _UNIT_NAMES: Mapping[str, Any] = {"s": "second", "ms": "millisecond", "us": "microsecond"}
 
 
