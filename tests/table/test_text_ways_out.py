@@ -99,6 +99,58 @@ def test_bad_value_of_csv_is_named_with_its_column_and_line(catalog, tmp_path, i
         assert "'abc'" in message
 
 
+_ODD_LINES = {
+    "blank lines": "\n\na,s\n\n1,p\n\n\n{},p\n",
+    "quoted line ends": 'a,s\n1,"p\n\n"\n2,"q"\n{},p\n',
+    "CR LF": 'a,s\r\n\r\n1,"p\r\n"\r\n\r\n{},p\r\n',
+    "CR": 'a,s\r1,"p\r"\r\r{},p\r',
+    "byte order mark": "\ufeffa,s\n\n{},p\n",
+    "quotes in values": 'a,s\n1,5"\n\n{},"p\n""q"\n',
+    "names in quotes": 'a,"s\n"\n\n1,p\n{},p\n',
+}
+
+
+@pytest.mark.parametrize("lines", _ODD_LINES.values(), ids=_ODD_LINES)
+@pytest.mark.parametrize("bad", ["x", "1,2"])
+def test_fault_names_line_of_file(catalog, tmp_path, invoke, lines, bad):
+    columns = {"a": "INT", "s\n" if 's\n"' in lines else "s": "STRING"}
+    declared, text = Schema.of(columns), lines.format(bad)
+    table, folder = catalog.create_table("db.t", declared), tmp_path / "in"
+    before = text[: text.rindex(f"{bad},")].replace("\r\n", "\n").replace("\r", "\n")
+    place = f"line {before.count(chr(10)) + 1}: "
+    folder.mkdir()
+    for suffix in ("csv", "csv.gz"):
+        file = folder / f"a.{suffix}"
+        file.write_bytes(gzip.compress(text.encode()) if "gz" in suffix else text.encode())
+        assert place in _refusal(add_segment, table, folder, "csv")
+        for options in ({}, {"comment": "#"}):
+            source = FileSource(folder=str(folder), format="csv", options=options)
+
+            def read(source=source, path=str(file)):
+                schema = checked_schema(LocalFileIO(), [path], source, declared)
+                read_files(LocalFileIO(), [path], source, schema).read_all()
+
+            assert place in _refusal(read)
+        if suffix == "csv" and "s" in columns:
+            invoke("create", "db.t", "--column", "a INT", "--column", "s STRING")
+            assert place in invoke("write", "db.t", str(file), code=9)
+        file.unlink()
+
+
+def test_fault_names_line_behind_comments_and_escapes(catalog, tmp_path):
+    table, folder = (
+        catalog.create_table("db.t", Schema.of({"a": "INT", "s": "STRING"})),
+        tmp_path / "in",
+    )
+    folder.mkdir()
+    (folder / "a.csv").write_text('# x\na,s\n#y\n\n1,"p\\"\n"\n#\nx,p\n')
+    options = {"comment": "#", "escape": "\\"}
+    assert "line 8: " in _refusal(lambda: add_segment(table, folder, "csv", options=options))
+    (folder / "a.csv").write_text("# x\n\n1,p\nx,p\n")
+    options = {"comment": "#", "header": "false"}
+    assert "line 4: " in _refusal(lambda: add_segment(table, folder, "csv", options=options))
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "text", "part", "mended"),
     [

@@ -6,13 +6,14 @@ Parquet, ORC, JSON   `data.format.external_files`, by the readers of tables
 """
 
 import atexit
+import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from enum import StrEnum
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, islice
 from threading import Event
 from typing import Any, TypeVar
 
@@ -61,28 +62,40 @@ def open_rows(
     *,
     options: Mapping[str, Any] | None = None,
     sep: str = ",",
+    codec: Any = None,
 ) -> RowFile:
-    """Open a file of rows: a footer or first block is read, then a batch at a time."""
-    source: Any = file  # the stubs do not know that pyarrow takes its own files
+    """Open a file of rows: a footer or first block is read, then a batch at a time.
+
+    Args:
+        file: Its bytes.
+        row_format: Arrow or CSV.
+        columns: Those to parse, with their types.
+        options: Arguments of `pyarrow.csv.ConvertOptions`.
+        sep: Separates the values of a CSV.
+        codec: Its name, if the bytes are compressed.
+    """
+    # The stubs do not know that pyarrow takes its own files.
+    source: Any = pa.CompressedInputStream(file, codec) if codec else file
     match row_format:
         case RowFormat.ARROW:
             blocks = pa.ipc.open_file(source)
             parts = (blocks.get_batch(number) for number in range(blocks.num_record_batches))
             return _row_file(blocks.schema, parts)
         case RowFormat.CSV:
-            from pyarrow import csv
+            from pyarrow import csv as pa_csv
 
-            convert = csv.ConvertOptions(column_types=columns, **(options or {}))
-            in_order = csv.ReadOptions(use_threads=False)  # so that faults have their row
+            convert = pa_csv.ConvertOptions(column_types=columns, **(options or {}))
+            in_order = pa_csv.ReadOptions(use_threads=False)  # so that faults have their row
             parts_of_file = ended_lines(source)
             first = next(parts_of_file, b"")
             header = first.partition(b"\n")[0].decode(errors="replace")
-            places = partial(_places, [name.strip('" \r') for name in header.split(sep)])
+            names = [name.strip('" \r') for name in header.split(sep)]
+            places = partial(_places, names, file, sep, codec)
             with places():
-                lines = csv.open_csv(
+                lines = pa_csv.open_csv(
                     as_file(chain([first], parts_of_file)),
                     read_options=in_order,
-                    parse_options=csv.ParseOptions(delimiter=sep),
+                    parse_options=pa_csv.ParseOptions(delimiter=sep),
                     convert_options=convert,
                 )
             for column in lines.schema:
@@ -97,11 +110,16 @@ def open_rows(
 
 
 @contextmanager
-def _places(names: Sequence[str]) -> Iterator[None]:
+def _places(names: Sequence[str], file: Any, sep: str, codec: Any) -> Iterator[None]:
+    def line_of(row: int) -> int:
+        file.seek(0)
+        source = pa.CompressedInputStream(file, codec) if codec else file
+        return line_of_row(source, row, delimiter=sep)
+
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise with_place(error, names) from error
+        raise with_place(error, names, line_of if file.seekable() else int) from error
 
 
 def _in_places(lines: Any, places: AbstractContextManager[None]) -> Iterator[pa.RecordBatch]:
@@ -109,8 +127,38 @@ def _in_places(lines: Any, places: AbstractContextManager[None]) -> Iterator[pa.
         yield from lines
 
 
-def with_place(error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
+def line_of_row(file: Any, row: int, comment: str = "", **dialect: Any) -> int:
+    r"""Return the line of a CSV in which a row begins, from 1; blank lines are no rows.
+
+    Args:
+        file: The bytes of the CSV.
+        row: Its number, from 1.
+        comment: The letter at the start of lines that are no rows.
+        **dialect: Arguments of `csv.reader`.
+
+    >>> line_of_row(io.BytesIO(b'a,b\n\n1,"x\r\ny"\r\n#\n2,y'), 3, "#")
+    6
+    """
+    lines: Iterable[str] = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
+    if comment:
+        lines = ("\n" if line.startswith(comment) else line for line in lines)
+    rows = csv.reader(lines, **dialect)
+    try:
+        found = next(islice(filter(None, rows), row - 1, None))
+    except (csv.Error, StopIteration):  # it differs from Arrow's reader
+        return row
+    return rows.line_num - sum(len(_LINE_END.findall(value)) for value in found)
+
+
+def with_place(
+    error: pa.ArrowInvalid, names: Sequence[str], line_of: Callable[[int], int] = int
+) -> pa.ArrowInvalid:
     """Return a fault of a CSV with the name of its column in place of the number.
+
+    Args:
+        error: The fault.
+        names: The columns of the file.
+        line_of: The number of a row → its line.
 
     >>> with_place(pa.ArrowInvalid("In CSV column #1: Row #3: invalid value 'x'"), ["a", "b"])
     ArrowInvalid("column 'b', line 3: invalid value 'x'")
@@ -118,15 +166,16 @@ def with_place(error: pa.ArrowInvalid, names: Sequence[str]) -> pa.ArrowInvalid:
     ArrowInvalid('line 3: CSV parse error: Expected 2 columns, got 1: x')
     """
     if str(error).startswith(f"{_CSV_PARSE}Row #"):
-        line, _, text = str(error).removeprefix(f"{_CSV_PARSE}Row #").partition(": ")
-        return pa.ArrowInvalid(f"line {line}: {_CSV_PARSE}{text}")
+        row, _, text = str(error).removeprefix(f"{_CSV_PARSE}Row #").partition(": ")
+        return pa.ArrowInvalid(f"line {line_of(int(row))}: {_CSV_PARSE}{text}")
     fault = _CSV_PLACE.search(str(error))
     if fault is None or int(fault[1]) >= len(names):
         return error
-    line = f", line {fault[2]}" if fault[2] else ""
+    line = f", line {line_of(int(fault[2]))}" if fault[2] else ""
     return pa.ArrowInvalid(f"column '{names[int(fault[1])]}'{line}: {str(error)[fault.end() :]}")
 
 
+_LINE_END = re.compile(r"\r\n?|\n")
 _CSV_PARSE = "CSV parse error: "
 _CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
 
@@ -170,7 +219,7 @@ def process_end() -> Event:
 
 
 def _end_reads(end: Event) -> None:
-    from pyarrow import csv
+    from pyarrow import csv as pa_csv
 
     end.set()
     pa.set_io_thread_count(1)
@@ -179,7 +228,7 @@ def _end_reads(end: Event) -> None:
     memory.write(b"a\n1\n")
     for _ in range(_HANDOVERS):
         source: Any = pa.BufferReader(memory.getvalue())
-        csv.read_csv(source)  # by both pools, after all other threads of theirs
+        pa_csv.read_csv(source)  # by both pools, after all other threads of theirs
 
 
 def until_exit(parts: Iterator[T]) -> Iterator[T]:

@@ -130,9 +130,8 @@ def open_external_file(
             text_streams.check_width(head, text.delimiter)
     codec = text_streams.COMPRESSIONS.get(_suffix(path)) if kind.is_text else None
     with row_files.naming(path, row_format), file_io.open_input(path) as file:
-        stream: Any = file if codec is None else pa.CompressedInputStream(file, codec)
         convert = {"include_columns": only.names, "include_missing_columns": True} if only else {}
-        yield row_files.open_rows(stream, row_format, columns, options=convert)
+        yield row_files.open_rows(file, row_format, columns, options=convert, codec=codec)
 
 
 def _fields(columns: pa.Schema, kind: FileKind) -> Iterator[DataField]:

@@ -15,6 +15,7 @@ by a pattern or as ISO 8601 with or without a zone; in JSON also bytes, and maps
 from __future__ import annotations
 
 import binascii
+import csv
 import re
 from abc import abstractmethod
 from collections import deque
@@ -31,7 +32,13 @@ import pyarrow.types as pat
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
-from paimon_assets.engine.codec.row_files import as_file, ended_lines, is_no_value, with_place
+from paimon_assets.engine.codec.row_files import (
+    as_file,
+    ended_lines,
+    is_no_value,
+    line_of_row,
+    with_place,
+)
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format import text_streams as streams
 from paimon_assets.engine.data.nested import with_parts
@@ -174,7 +181,17 @@ class CsvReader(CountedRows):
                     pass
         except pa.ArrowInvalid as found:
             error = found
-        return with_place(error, columns)
+        return with_place(error, columns, self._line_of)
+
+    def _line_of(self, row: int) -> int:
+        text = self._text
+        dialect: dict[str, Any] = {"quotechar": text.quote or None}
+        if not text.quote:
+            dialect["quoting"] = csv.QUOTE_NONE
+        elif text.escape not in ("", text.quote):
+            dialect |= {"escapechar": text.escape}
+        with self._text_stream() as stream:
+            return line_of_row(stream, row, text.comment, delimiter=text.delimiter, **dialect)
 
     def _stream(self) -> Any:
         stream, text = self._text_stream(), self._text
