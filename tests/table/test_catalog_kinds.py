@@ -343,7 +343,7 @@ def test_catalog_changes_its_schema(table, catalog):
     assert catalog.alter_table("d.t", [SetOption(key="num-levels", value="4")]).schema.id == 2
     wider = rows_of(5).append_column("late", pa.array([1] * 4, pa.int32()))
     writing = catalog.get_table("d.t", options={"write.merge-schema": "true"})
-    writing.new_write_builder().with_schema_of(wider.schema).write(wider)
+    writing.new_write_builder().write(wider)
     found = table.refresh()
     assert (found.schema.id, found.schema.fields[-1].name) == (3, "late")
     assert found.latest_snapshot().schema_id == 3

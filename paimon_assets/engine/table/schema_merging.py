@@ -10,7 +10,6 @@ Source: `org.apache.paimon.schema.SchemaMergingUtils`.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import pyarrow as pa
 
@@ -69,17 +68,6 @@ def publish(store: FileStore, new: TableSchema, rows: pa.Schema) -> FileStore:
     if (made.id, made.fields) != (new.id, new.fields):
         raise _conflict(store)
     return store.with_schema(made.with_dynamic_options(store.dynamic_options))
-
-
-def merged_with(store: FileStore, rows: pa.Schema) -> FileStore:
-    """Return the table with the columns of some rows added, if `write.merge-schema` is set."""
-    for _ in range(_MOST_TRIES):
-        store, new = schema_of(store, rows)
-        if new is None:
-            return store
-        with suppress(errors.CommitConflictError):
-            return publish(store, new, rows)
-    raise _conflict(store)
 
 
 def _conflict(store: FileStore) -> errors.CommitConflictError:

@@ -322,20 +322,6 @@ class WriteBuilder(CommitBuilder):
             return self
         return replace(self, store=newest)
 
-    def with_schema_of(self, rows: pa.Schema) -> WriteBuilder:
-        """Add columns that the table lacks, if `write.merge-schema` is set.
-
-        `write` does so itself.
-
-        Raises:
-            InvalidInputError: A new column cannot be one; nothing was changed.
-            CommitConflictError: Other writers changed the schema too often meanwhile.
-            CommitUnknownError: The storage's answer was lost; look at the newest schema first.
-        """
-        from paimon_assets.engine.table.schema_merging import merged_with
-
-        return replace(self, store=merged_with(self.store, rows))
-
     def write_as_is(
         self, rows: RowsT, executor: Executor[RowsT], guess: Callable[[], bool] | None = None
     ) -> WriteOutcome:
