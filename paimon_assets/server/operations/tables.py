@@ -1,5 +1,6 @@
 """Tables: their names, schemas, ids and data tokens."""
 
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
@@ -42,6 +43,8 @@ from paimon_assets.server.straight_paths import recorded_path
 logger = logging.getLogger(__name__)
 
 _PATTERN = "tableNamePattern"
+_CHANGED_FILE = "rest/table-changed.json"
+"""In the folder of a table: the author of its newest schema."""
 
 
 def list_tables(service: Service, request: Request) -> Answer:
@@ -141,9 +144,11 @@ def alter_table(service: Service, request: Request) -> None:
         for listener in listeners(table.store.schema.options):  # a new one follows the next commit
             listener.changed(table.store.with_schema(after))
     if table.identity is not None and after.id != table.stored.id:
-        store, by = table.store, request.principal.name
+        by = request.principal.name
+        members = {"id": table.identity.id, "schemaId": after.id, "updatedBy": by}
+        data = json.dumps(members, separators=(",", ":")).encode()
         with suppress(StorageError):  # the schema is committed; only its author stays unknown
-            catalog_state.note_change(store.file_io, store.table_path, table.identity, after.id, by)
+            table.store.file_io.replace(f"{table.store.table_path}/{_CHANGED_FILE}", data)
 
 
 def drop_table(service: Service, request: Request) -> None:
@@ -204,13 +209,12 @@ def _list(
 
 def _response(table: ServedTable) -> bodies.TableResponse:
     stored, identity = table.stored, table.identity
-    path = table.store.table_path
     owner = identity.created_by if identity else ""
     return bodies.TableResponse(
         id=identity.id if identity else None,
         database=table.identifier.database,
         name=table.identifier.object_name,
-        path=path,
+        path=table.store.table_path,
         is_external=table.is_external,
         schema_id=stored.id,
         schema=stored.declared,
@@ -218,10 +222,23 @@ def _response(table: ServedTable) -> bodies.TableResponse:
         created_at=identity.created_at if identity else 0,
         created_by=owner,
         updated_at=stored.time_millis,
-        updated_by=catalog_state.changed_by(table.store.file_io, path, identity, stored.id)
-        if identity
-        else "",
+        updated_by=_author_of_schema(table),
     )
+
+
+def _author_of_schema(table: ServedTable) -> str:
+    """Return the author of the newest schema, the creator of the table for its first one."""
+    identity, schema_id = table.identity, table.stored.id
+    if identity is None or not schema_id:
+        return identity.created_by if identity else ""
+    try:
+        data = table.store.file_io.read_bytes(f"{table.store.table_path}/{_CHANGED_FILE}")
+        members = json.loads(data)
+        if (members["id"], members["schemaId"]) == (identity.id, schema_id):
+            return str(members["updatedBy"])
+    except (NotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return ""
 
 
 def _take_place(service: Service, request: Request, identifier: Identifier, path: str) -> None:

@@ -194,7 +194,6 @@ def _unknown(path: str) -> errors.CommitUnknownError:
 
 DATABASE_FILE = ".database.json"
 TABLE_FILE = "rest/table.json"
-_CHANGED_FILE = "rest/table-changed.json"
 
 
 IDENTITY_ID = re.compile(r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
@@ -233,28 +232,6 @@ def new_identity(
     if stored is None:
         raise errors.NotFoundError(f"'{path}' was deleted meanwhile.", path=path)
     return stored
-
-
-def note_change(
-    file_io: FileIO, table_path: str, identity: Identity, schema_id: int, by: str
-) -> None:
-    """Store the author of the newest schema of a table."""
-    members = {"id": identity.id, "schemaId": schema_id, "updatedBy": by}
-    data = json.dumps(members, separators=(",", ":")).encode()
-    file_io.replace(f"{table_path}/{_CHANGED_FILE}", data)
-
-
-def changed_by(file_io: FileIO, table_path: str, identity: Identity, schema_id: int) -> str:
-    """Return the author of the newest schema; the creator of the table if none is stored."""
-    if not schema_id:
-        return identity.created_by
-    try:
-        members = json.loads(file_io.read_bytes(f"{table_path}/{_CHANGED_FILE}"))
-        if (members["id"], members["schemaId"]) == (identity.id, schema_id):
-            return str(members["updatedBy"])
-    except (errors.NotFoundError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    return ""
 
 
 STATE_DIRECTORY = ".catalog"
