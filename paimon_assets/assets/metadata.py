@@ -31,14 +31,7 @@ from paimon_assets.engine.spec.evolution.schema_diff import SchemaDifference
 from paimon_assets.engine.spec.merge.engine_traits import ColumnRules, EngineTraits
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
-from paimon_assets.engine.spec.options.all_options import (
-    DATA_EVOLUTION_ENABLED,
-    IGNORE_DELETE,
-    IGNORE_UPDATE_BEFORE,
-    ROWKIND_FIELD,
-    SEQUENCE_AUTO_PADDING,
-    SEQUENCE_FIELD,
-)
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.options.option import Options
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema, first_table_schema
 from paimon_assets.engine.spec.types.cast_fit import Loss
@@ -70,7 +63,7 @@ def preview_metadata(table: Table, snapshot: Snapshot, rows: int) -> dict[str, A
         return {}
     records: list[Mapping[str, Any]] = []
     options = table.schema.typed_options
-    order = {options.get(ROWKIND_FIELD), *options.get(SEQUENCE_FIELD)}
+    order = {options.get(opt.ROWKIND_FIELD), *options.get(opt.SEQUENCE_FIELD)}
     names = [n for n in table.schema.field_names if n not in order or not n.startswith("_")]
     try:
         builder = table.new_read_builder().with_columns(names).at_snapshot(snapshot.id)
@@ -279,7 +272,7 @@ def _sizes(table: Table, snapshot: Snapshot, live: Sequence[ManifestEntry]) -> M
         "dagster/size_bytes": sum(entry.file.file_size for entry in live),
         "paimon/total_files": len(live),
     }
-    if not table.schema.typed_options.get(DATA_EVOLUTION_ENABLED):
+    if not table.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
         # There a row counts once for each file that has some of its columns.
         sizes["paimon/stored_rows"] = table.state.physical_rows(snapshot)
     return sizes
@@ -330,9 +323,13 @@ def report_metadata(report: WriteReport, schema: TableSchema) -> Metadata:
         "paimon/rows_written": report.rows_written,
     }
     options = schema.typed_options
-    if report.rows_ignored or options.get(IGNORE_DELETE) or options.get(IGNORE_UPDATE_BEFORE):
+    if (
+        report.rows_ignored
+        or options.get(opt.IGNORE_DELETE)
+        or options.get(opt.IGNORE_UPDATE_BEFORE)
+    ):
         metadata["paimon/rows_ignored"] = report.rows_ignored
-    if report.sequence_wraps or options.get(SEQUENCE_AUTO_PADDING):
+    if report.sequence_wraps or options.get(opt.SEQUENCE_AUTO_PADDING):
         metadata["paimon/sequence_wraps"] = report.sequence_wraps
     return metadata
 

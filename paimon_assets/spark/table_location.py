@@ -6,12 +6,8 @@ from paimon_assets.engine.control.catalog.catalog import Identifier, TableName
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.opening import scheme_of
 from paimon_assets.engine.spec.evolution.option_rules import is_option, key_hints
+from paimon_assets.engine.spec.options import catalog_options as opt
 from paimon_assets.engine.spec.options.all_options import SCAN_TIMESTAMP, SCAN_VERSION, Options
-from paimon_assets.engine.spec.options.catalog_options import (
-    METASTORE,
-    secret_values,
-    table_options,
-)
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import open_catalog, open_table
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable, SystemTable
@@ -46,7 +42,7 @@ class Location(Value, hidden=("options",)):
             )
         location = cls(options={**defaults, **{_OF_SPARK.get(k, k): v for k, v in given.items()}})
         options = location.options
-        is_directory = Options(options).get(METASTORE) == METASTORE.default
+        is_directory = Options(options).get(opt.METASTORE) == opt.METASTORE.default
         needed = (WAREHOUSE, TABLE) if is_directory else (TABLE,)
         missing = [key for key in needed if key not in options]
         if missing and PATH not in options:
@@ -56,7 +52,7 @@ class Location(Value, hidden=("options",)):
             )
             raise InvalidInputError(text, kind="spark-options", option=missing[0])
         known = _OWN | _OF_SPARK.keys()
-        for key in sorted(table_options(given)):
+        for key in sorted(opt.table_options(given)):
             if key in known or key.startswith(location._storage) or is_option(key):
                 continue
             hint = "".join(f"; did you mean '{close}'?" for close in key_hints([key]).values())
@@ -74,13 +70,13 @@ class Location(Value, hidden=("options",)):
     def has_catalog_secrets(self) -> bool:
         """Whether options hold secrets of more than the storage: no task may get those."""
         rest = {k: v for k, v in self.options.items() if not k.startswith(self._storage)}
-        return bool(secret_values(rest))
+        return bool(opt.secret_values(rest))
 
     @property
     def table_options(self) -> dict[str, str]:
         return {
             key: value
-            for key, value in table_options(self.options).items()
+            for key, value in opt.table_options(self.options).items()
             if key not in _OWN and not key.startswith(self._storage)
         }
 

@@ -19,12 +19,8 @@ from paimon_assets.engine.contract.commit_message import CommitMessage, DataIncr
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import RowChangeTask
+from paimon_assets.engine.control import features
 from paimon_assets.engine.control.compact import BucketKey, LiveBucket, live_buckets
-from paimon_assets.engine.control.features import (
-    check_deletable_rows,
-    check_writable,
-    refuse_ranges,
-)
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan import split_generator
 from paimon_assets.engine.control.scan.file_pruning import FilePruning
@@ -48,7 +44,7 @@ from paimon_assets.engine.spec.values import Value
 
 def check_deletable(store: FileStore) -> None:
     """Refuse tables in which a record of kind -D does not remove its row."""
-    check_deletable_rows(store.label, store.schema)
+    features.check_deletable_rows(store.label, store.schema)
     if not store.schema.has_primary_key:
         return
     rules = merge_rules_of(store.schema)
@@ -211,7 +207,7 @@ def plan_row_change(
 
     With `deletes` all of them are deleted; with `marks` some rows may be.
     """
-    check_writable(store.label, store.schema)
+    features.check_writable(store.label, store.schema)
     if store.schema.has_primary_key:
         return _plan_keyed(store, snapshot, predicate)
     evolves = store.schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED)
@@ -279,7 +275,7 @@ def _tasks(
     options = store.schema.typed_options
     evolves = options.get(opt.DATA_EVOLUTION_ENABLED)
     if evolves:
-        refuse_ranges(store.label, files)
+        features.refuse_ranges(store.label, files)
     groups = data_file.row_ranges(files) if evolves else [[file] for file in files]
 
     def task(

@@ -20,12 +20,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
-from paimon_assets.engine.contract.report_tasks import (
-    FileFooter,
-    FooterContext,
-    FooterRequest,
-    dump_footers,
-)
+from paimon_assets.engine.contract import report_tasks as tasks
 from paimon_assets.engine.contract.wire import load
 from paimon_assets.engine.data.field_mapping import FieldMapping
 from paimon_assets.engine.data.format.base import DeclaredText, FormatReader
@@ -56,7 +51,7 @@ BoundsOf = Callable[[str], Bounds]
 
 
 def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threads) -> bytes:
-    context, request = load(FooterContext, shared), load(FooterRequest, payload)
+    context, request = load(tasks.FooterContext, shared), load(tasks.FooterRequest, payload)
     modes = stats_modes(context.schema.fields, context.schema.typed_options)
     text = text_options_of(context.format, context.options, context.schema)
     declared = DeclaredText(fields=context.schema.fields, options=text)
@@ -70,12 +65,12 @@ def read_footers(shared: bytes, payload: bytes, file_io: FileIO, _threads: Threa
         # Files of one layout share one tuple.
         columns = layouts.setdefault(footer.columns, footer.columns)
         footers.append(replace(footer, columns=columns))
-    return dump_footers(footers)
+    return tasks.dump_footers(footers)
 
 
 def _footer(
-    context: FooterContext, modes: tuple[StatsMode, ...], reader: FormatReader, path: str
-) -> FileFooter:
+    context: tasks.FooterContext, modes: tuple[StatsMode, ...], reader: FormatReader, path: str
+) -> tasks.FileFooter:
     vague, bounds_of = reader.vague_timestamps(), cache(reader.column_bounds)
     columns = tuple(
         seg.FileColumn(
@@ -87,10 +82,10 @@ def _footer(
     )
     read_rows = _check_values(context, reader, columns, bounds_of, path)
     if context.format not in _WITH_FOOTER:
-        return FileFooter(rows=read_rows, columns=columns)
+        return tasks.FileFooter(rows=read_rows, columns=columns)
     rows = sum(stop - start for start, stop in reader.row_ranges(None))
     names, stats = _statistics(context, modes, columns, bounds_of, path)
-    return FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
+    return tasks.FileFooter(rows=rows, columns=columns, stats_columns=names, stats=stats)
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +99,7 @@ def _type_text(arrow_type: pa.DataType) -> str:
 
 
 def _check_values(
-    context: FooterContext,
+    context: tasks.FooterContext,
     reader: FormatReader,
     columns: tuple[seg.FileColumn, ...],
     bounds_of: BoundsOf,
@@ -149,7 +144,7 @@ def _may_fail(file_format: str, reader: FormatReader, field: DataField, bounds: 
 
 
 def _statistics(
-    context: FooterContext,
+    context: tasks.FooterContext,
     modes: tuple[StatsMode, ...],
     columns: tuple[seg.FileColumn, ...],
     bounds_of: BoundsOf,

@@ -22,11 +22,8 @@ from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import ledger_files, ledgers_named, pointed_ledgers
 from paimon_assets.engine.control.listeners import listeners
+from paimon_assets.engine.control.maintenance import expire_snapshots as expiry
 from paimon_assets.engine.control.maintenance import references
-from paimon_assets.engine.control.maintenance.expire_snapshots import (
-    delete_empty_partitions,
-    delete_files,
-)
 from paimon_assets.engine.control.managers.branch_manager import AUDIT_PREFIX
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError, NotFoundError
@@ -96,8 +93,8 @@ def clean_orphan_files(
     foreign = _foreign(store, sorted(rest))
     orphans = [status for path, status in sorted(rest.items()) if path not in foreign]
     if not dry_run:
-        delete_files(store, (status.path for status in orphans))
-        delete_empty_partitions(store, empty)
+        expiry.delete_files(store, (status.path for status in orphans))
+        expiry.delete_empty_partitions(store, empty)
         for folder in reversed(staged):
             store.file_io.delete_empty_directory(folder)
     return OrphanFiles(files=tuple(orphans), foreign=tuple(foreign.values()), deleted=not dry_run)
@@ -319,8 +316,8 @@ def drop_rejected(
     if not dry_run:
         for name in old:
             store.branches.delete(name)
-        delete_files(store, going)
-        delete_empty_partitions(store, data)
+        expiry.delete_files(store, going)
+        expiry.delete_empty_partitions(store, data)
     size = sum(data.get(path, 0) for path in going)
     return RejectedBatches(branches=tuple(old), files=len(going), data_bytes=size)
 

@@ -23,12 +23,8 @@ from typing import NamedTuple, Self
 from paimon_assets.engine.control.clock import Clock, SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import follow_change
+from paimon_assets.engine.control.maintenance import expire_snapshots as expiry
 from paimon_assets.engine.control.maintenance import references as ref
-from paimon_assets.engine.control.maintenance.expire_snapshots import (
-    ExpiryStep,
-    Holders,
-    delete_files,
-)
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.segments import HOLD_TAG_PREFIX
 from paimon_assets.engine.errors import InvalidInputError
@@ -71,8 +67,8 @@ def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag
         follow_change(store)
         if watch.has_more() or store.file_io.exists(store.paths.snapshot(tag.snapshot.id)):
             return DeletedTag(tag=tag)  # its files may be needed by now
-        delete_files(store, step.data_paths)
-        delete_files(store, step.metadata_paths)
+        expiry.delete_files(store, step.data_paths)
+        expiry.delete_files(store, step.metadata_paths)
     return DeletedTag(
         tag=tag,
         data_files=len(step.data_paths),
@@ -97,12 +93,12 @@ def expire_tags(
     return [delete_tag(store, name, dry_run=dry_run) for name in over]
 
 
-def _plan(store: FileStore, tag: Tag) -> ExpiryStep:
-    step = ExpiryStep(snapshot=tag.snapshot)
+def _plan(store: FileStore, tag: Tag) -> expiry.ExpiryStep:
+    step = expiry.ExpiryStep(snapshot=tag.snapshot)
     neighbours = _neighbours(store, tag)
     if neighbours is None:
         return step
-    holders = Holders.of(store, neighbours, ref.existing_changelogs(store))
+    holders = expiry.Holders.of(store, neighbours, ref.existing_changelogs(store))
     going = {ref.key_of(entry): entry for entry in FileStoreScan(store).live_files(tag.snapshot)}
     for key in holders.needed_files(going.keys()):
         del going[key]

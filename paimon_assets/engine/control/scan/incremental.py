@@ -25,15 +25,10 @@ from paimon_assets.engine.codec.rows.binary_row import key_range
 from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan import split_generator
+from paimon_assets.engine.control.scan import split_generator, time_travel
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.segment_scan import TextChanges, text_entries
 from paimon_assets.engine.control.scan.table_scan import TableScan, scan_of_splits
-from paimon_assets.engine.control.scan.time_travel import (
-    check_time_travel,
-    time_travel_keys,
-    time_travel_options,
-)
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.lsm import interval_partition
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -302,8 +297,8 @@ class ChangeScan(Value):
 
 def between_by_options(store: FileStore) -> Between | None:
     """Return the changes that the table's options ask for, None if they ask for none."""
-    check_time_travel(store)
-    options = time_travel_options(store)
+    time_travel.check_time_travel(store)
+    options = time_travel.time_travel_options(store)
     pair = options.get(opt.INCREMENTAL_BETWEEN)
     if pair is not None:
         return _between_versions(store, *pair)
@@ -325,8 +320,8 @@ def between_for_consumer(
 
     None if it begins: it has no position, and `start_id` is None.
     """
-    check_time_travel(store)
-    keys = sorted(time_travel_keys() & store.dynamic_options.keys())
+    time_travel.check_time_travel(store)
+    keys = sorted(time_travel.time_travel_keys() & store.dynamic_options.keys())
     if keys:
         message = (
             f"Consumer '{consumer}' of table '{store.label}' decides which snapshots are"

@@ -21,24 +21,16 @@ from paimon_assets.engine.spec.evolution import option_rules
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.evolution.schema_validation import validate_schema
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema import schema as schemas
 from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
-from paimon_assets.engine.spec.schema.schema import (
-    CURRENT_SCHEMA_VERSION,
-    Schema,
-    TableSchema,
-    all_field_ids,
-    assign_ids,
-    column_not_found,
-    first_table_schema,
-)
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import default_refusal
 
 
-def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
+def first_schema(declared: schemas.Schema, *, time_millis: int) -> schemas.TableSchema:
     """Return the schema, with id 0, of a new table; refuses a schema that no table may have."""
-    first = first_table_schema(declared, time_millis=time_millis)
+    first = schemas.first_table_schema(declared, time_millis=time_millis)
     for rules in schema_rules(first):
         first = rules.first_schema(first)
     option_rules.check_options(first, {})
@@ -50,8 +42,12 @@ def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
 
 
 def apply_changes(
-    old: TableSchema, changes: Sequence[sc.SchemaChange], *, has_snapshots: bool, time_millis: int
-) -> TableSchema:
+    old: schemas.TableSchema,
+    changes: Sequence[sc.SchemaChange],
+    *,
+    has_snapshots: bool,
+    time_millis: int,
+) -> schemas.TableSchema:
     """Return the schema that follows `old`, with the next id."""
     draft = _Draft(
         old=old,
@@ -64,7 +60,7 @@ def apply_changes(
     )
     for change in changes:
         _apply(change, draft)
-    new = TableSchema(
+    new = schemas.TableSchema(
         id=old.id + 1,
         fields=tuple(draft.fields),
         highest_field_id=draft.highest_field_id,
@@ -73,7 +69,7 @@ def apply_changes(
         options=draft.options,
         comment=draft.comment,
         time_millis=time_millis,
-        version=CURRENT_SCHEMA_VERSION,
+        version=schemas.CURRENT_SCHEMA_VERSION,
         unknown=old.unknown,
     )
     option_rules.check_options(new, old.options)
@@ -91,7 +87,7 @@ def apply_changes(
     return new
 
 
-def changes_nothing(old: TableSchema, new: TableSchema) -> bool:
+def changes_nothing(old: schemas.TableSchema, new: schemas.TableSchema) -> bool:
     """Whether two schemas differ in nothing but id and time."""
     return replace(new, id=old.id, time_millis=old.time_millis, version=old.version) == old
 
@@ -99,7 +95,7 @@ def changes_nothing(old: TableSchema, new: TableSchema) -> bool:
 class _Draft(Struct):
     """A schema while it changes."""
 
-    old: TableSchema
+    old: schemas.TableSchema
     fields: list[DataField]
     options: dict[str, str]
     primary_keys: tuple[str, ...]
@@ -111,7 +107,7 @@ class _Draft(Struct):
         names = [field.name for field in self.fields]
         if name in names:
             return names.index(name)
-        raise column_not_found(name, names)
+        raise schemas.column_not_found(name, names)
 
     def check_free(self, name: str) -> None:
         if any(field.name == name for field in self.fields):
@@ -194,9 +190,9 @@ def _add_column(change: sc.AddColumn, draft: _Draft) -> None:
         )
     draft.check_free(name)
     column_id = draft.highest_field_id + 1
-    data_type = assign_ids(change.data_type, count(column_id + 1))
+    data_type = schemas.assign_ids(change.data_type, count(column_id + 1))
     field = DataField(id=column_id, name=name, type=data_type, description=change.comment)
-    draft.highest_field_id = max(all_field_ids([field]))
+    draft.highest_field_id = max(schemas.all_field_ids([field]))
     match change.move:
         case sc.Move(type=sc.MoveType.FIRST):
             place = 0
@@ -320,7 +316,7 @@ def _move_column(move: sc.Move, draft: _Draft) -> None:
     draft.fields.insert(target, draft.fields.pop(source))
 
 
-def _check_named_columns(old: TableSchema, new: TableSchema) -> None:
+def _check_named_columns(old: schemas.TableSchema, new: schemas.TableSchema) -> None:
     """Refuse options that would name a column that is gone, or another one of its name."""
     for column in old.fields:
         now = new.by_name.get(column.name)
