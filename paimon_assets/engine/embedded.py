@@ -25,7 +25,7 @@ from paimon_assets.engine.codec.row_files import process_end
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
@@ -64,9 +64,7 @@ class EmbeddedExecutor:
         prefer_jemalloc()
         process_end()
 
-    def map_splits(
-        self, context: ReadContext, splits: Sequence[DataSplit]
-    ) -> Iterator[pa.RecordBatch]:
+    def map_splits(self, context: ReadContext, splits: Splits) -> Iterator[pa.RecordBatch]:
         """Read splits in order; see `contract.executor`.
 
         Raises:
@@ -83,7 +81,7 @@ class EmbeddedExecutor:
             return
         yield from _read_ahead(context, splits, file_io, self._threads)
 
-    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+    def count_rows(self, context: ReadContext, splits: Splits) -> int:
         """Count the rows of a read; see `contract.executor`.
 
         Raises:
@@ -92,7 +90,7 @@ class EmbeddedExecutor:
         return sum(batch.num_rows for batch in self.map_splits(context, splits))
 
     def repeated_keys(
-        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+        self, context: ReadContext, splits: Splits, key: Sequence[str]
     ) -> RepeatedKeys:
         """Find them by their hashes (`data.repeated_keys`); see `contract.executor`.
 
@@ -134,9 +132,7 @@ class EmbeddedExecutor:
             )
         return write_rows(context, batches, file_io, self._threads)
 
-    def rewrite(
-        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
-    ) -> WriteResult:
+    def rewrite(self, read: ReadContext, splits: Splits, write: WriteContext) -> WriteResult:
         """Read and write in this process; see `contract.executor`.
 
         Raises:
@@ -147,11 +143,7 @@ class EmbeddedExecutor:
         return self.map_rows(write, rows)
 
     def cluster(
-        self,
-        read: ReadContext,
-        splits: Sequence[DataSplit],
-        write: WriteContext,
-        order: ClusterOrder,
+        self, read: ReadContext, splits: Splits, write: WriteContext, order: ClusterOrder
     ) -> WriteResult:
         """Sort in this process, on local disk beyond the write buffer; see `contract.executor`.
 
@@ -264,7 +256,7 @@ def _report_progress(
 
 
 def _read_ahead(
-    context: ReadContext, splits: Sequence[DataSplit], file_io: FileIO, threads: Threads
+    context: ReadContext, splits: Splits, file_io: FileIO, threads: Threads
 ) -> Iterator[pa.RecordBatch]:
     """Read up to `threads.count` splits at once and yield their batches in split order."""
     waiting = deque(splits)

@@ -18,7 +18,7 @@ from paimon_assets.engine.contract.executor import (
     RewritingExecutor,
     TaskBatch,
 )
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.table.frames.frames import is_spark_frame
@@ -65,25 +65,23 @@ class AutoExecutor:
     def _of_size(self, size: int) -> WholeExecutor:
         return new_executor(kind_for("auto", size), self._session, log=self._log)
 
-    def _of_splits(self, splits: Sequence[DataSplit]) -> WholeExecutor:
+    def _of_splits(self, splits: Splits) -> WholeExecutor:
         return self._of_size(sum(split.file_bytes for split in splits))
 
     def _of_rows(self, rows: Any) -> WholeExecutor:
         kind = "spark" if is_spark_frame(rows) else "embedded"
         return new_executor(kind, self._session, log=self._log)
 
-    def map_splits(
-        self, context: ReadContext, splits: Sequence[DataSplit]
-    ) -> Iterator[pa.RecordBatch]:
+    def map_splits(self, context: ReadContext, splits: Splits) -> Iterator[pa.RecordBatch]:
         """Read splits in order."""
         return self._of_splits(splits).map_splits(context, splits)
 
-    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+    def count_rows(self, context: ReadContext, splits: Splits) -> int:
         """Count the rows of a read."""
         return self._of_splits(splits).count_rows(context, splits)
 
     def repeated_keys(
-        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+        self, context: ReadContext, splits: Splits, key: Sequence[str]
     ) -> RepeatedKeys:
         """Find the values of a key that several rows share."""
         return self._of_splits(splits).repeated_keys(context, splits, key)
@@ -100,18 +98,12 @@ class AutoExecutor:
         """Write rows: DataFrames of Spark on Spark, other rows in this process, in memory."""
         return self._of_rows(rows).map_rows(context, rows)
 
-    def rewrite(
-        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
-    ) -> WriteResult:
+    def rewrite(self, read: ReadContext, splits: Splits, write: WriteContext) -> WriteResult:
         """Read splits and write their rows."""
         return self._of_splits(splits).rewrite(read, splits, write)
 
     def cluster(
-        self,
-        read: ReadContext,
-        splits: Sequence[DataSplit],
-        write: WriteContext,
-        order: ClusterOrder,
+        self, read: ReadContext, splits: Splits, write: WriteContext, order: ClusterOrder
     ) -> WriteResult:
         """Write the rows of splits in another order."""
         return self._of_splits(splits).cluster(read, splits, write, order)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, Splits
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.embedded import EmbeddedExecutor
@@ -266,7 +266,7 @@ def _key(plan: Plan, split: DataSplit) -> object:
     return split.partition, split.is_fallback, frozenset(zip(files, deletions, strict=True))
 
 
-def _identity(plans: Sequence[Plan], parts: Sequence[Sequence[DataSplit]]) -> tuple[str, ...]:
+def _identity(plans: Sequence[Plan], parts: Sequence[Splits]) -> tuple[str, ...]:
     """Return the columns by which rows are the same; none if there are none."""
     old, new = (plan.context.schema for plan in plans)
     ids = [[schema.by_name[name].id for name in schema.primary_keys] for schema in (old, new)]
@@ -292,7 +292,7 @@ def _read_as(before: Plan, after: Plan) -> ReadContext:
 
 
 def _groups(
-    parts: Sequence[Sequence[DataSplit]], *, spans_partitions: bool
+    parts: Sequence[Splits], *, spans_partitions: bool
 ) -> dict[tuple[bytes | None, int | None], tuple[list[DataSplit], list[DataSplit]]]:
     """Return the splits of both states that may share rows: of a bucket, a partition, or all."""
     counts = defaultdict[bytes, set[int | None]](set)

@@ -29,7 +29,7 @@ from paimon_assets.engine.contract.executor import (
     RepeatedKeys,
     TaskBatch,
 )
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.contract.wire import dump, load, load_error
 from paimon_assets.engine.data.write.dynamic_buckets import BucketRule
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -87,9 +87,7 @@ class SparkExecutor:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
 
-    def map_splits(
-        self, context: ReadContext, splits: Sequence[DataSplit]
-    ) -> Iterator[pa.RecordBatch]:
+    def map_splits(self, context: ReadContext, splits: Splits) -> Iterator[pa.RecordBatch]:
         """Read splits on Spark into this process, in split order.
 
         For results that this process consumes; for everything else there is `to_dataframe`.
@@ -121,7 +119,7 @@ class SparkExecutor:
             else:
                 return
 
-    def _pack_splits(self, context: ReadContext, splits: Sequence[DataSplit]) -> Iterator[Row]:
+    def _pack_splits(self, context: ReadContext, splits: Splits) -> Iterator[Row]:
         check_workers(self.session, context.file_io, _some_path(splits))
         sizes = [split.file_bytes for split in splits]
         tasks = tasks_by_bytes(sizes, _LOCAL_READ_BYTES)
@@ -132,7 +130,7 @@ class SparkExecutor:
                 rows = frame.toLocalIterator(prefetchPartitions=True)
             yield from rows
 
-    def to_dataframe(self, context: ReadContext, splits: Sequence[DataSplit]) -> DataFrame:
+    def to_dataframe(self, context: ReadContext, splits: Splits) -> DataFrame:
         """Return the rows of splits as a lazy DataFrame, in no order.
 
         Tasks read the splits that no shortcut takes, several small ones each. An error of the
@@ -159,7 +157,7 @@ class SparkExecutor:
             rest = remembering(frame, rows)
         return rest if native is None else native.union(rest)
 
-    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+    def count_rows(self, context: ReadContext, splits: Splits) -> int:
         if driver_read.is_driver_read(self.session, context, splits):
             return EmbeddedExecutor().count_rows(context, splits)
         check_workers(self.session, context.file_io, _some_path(splits))
@@ -182,7 +180,7 @@ class SparkExecutor:
         return with_renewal(context.file_io, run)
 
     def repeated_keys(
-        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+        self, context: ReadContext, splits: Splits, key: Sequence[str]
     ) -> RepeatedKeys:
         def run(_: FileIOSpec) -> RepeatedKeys:
             frame = self.to_dataframe(context, splits)
@@ -239,9 +237,7 @@ class SparkExecutor:
         with typed_errors(), named_jobs(self.session, f"write {context.table}"):
             return _result(context, answers.collect())
 
-    def rewrite(
-        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
-    ) -> WriteResult:
+    def rewrite(self, read: ReadContext, splits: Splits, write: WriteContext) -> WriteResult:
         """Read and route by the same tasks; see `contract.executor`."""
         schema = to_arrow_schema(read.fields)
         if not splits:
@@ -254,11 +250,7 @@ class SparkExecutor:
         return self._map(write, rows)
 
     def cluster(
-        self,
-        read: ReadContext,
-        splits: Sequence[DataSplit],
-        write: WriteContext,
-        order: ClusterOrder,
+        self, read: ReadContext, splits: Splits, write: WriteContext, order: ClusterOrder
     ) -> WriteResult:
         """Shuffle rows into ranges of about a file each; see `contract.executor`.
 
@@ -345,16 +337,14 @@ class SparkExecutor:
         table = pa.table({"position": positions, "rows": packed}, worker.PACKED_SCHEMA)
         return self.session.createDataFrame(table), source
 
-    def _python_rows(
-        self, context: ReadContext, splits: Sequence[DataSplit], schema: pa.Schema
-    ) -> PythonRows:
+    def _python_rows(self, context: ReadContext, splits: Splits, schema: pa.Schema) -> PythonRows:
         context = replace(context, file_io=current_spec(context.file_io))
         tasks = tasks_by_cost(splits, parallelism(self.session))
         read = partial(worker.read_rows, dump(context), schema)
         return split_rows(self.session, splits, tasks, read)
 
 
-def _some_path(splits: Sequence[DataSplit]) -> str | None:
+def _some_path(splits: Splits) -> str | None:
     """Return a file of a read that workers must see, if there is one."""
     return next((split.path_of(file) for split in splits for file in split.data_files), None)
 

@@ -9,7 +9,7 @@ server counts tasks, and does not say of which table.
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,7 +18,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # ships no 
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.spec.values import Value
 
 DESCRIPTION = "spark.job.description"
@@ -64,7 +64,7 @@ def tag_of(name: str) -> str:
     return re.sub(r"[,\s]+", " ", name)
 
 
-def name_of_read(table: str, splits: Sequence[DataSplit]) -> str:
+def name_of_read(table: str, splits: Splits) -> str:
     """Return the name of a read, with its snapshot.
 
     >>> name_of_read("db.t", [])

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.contract.wire import dump_split
 from paimon_assets.engine.spec.options.all_options import parse_memory
 from paimon_assets.engine.spec.types.data_types import DataField
@@ -126,7 +126,7 @@ _numbers = SessionCache(64)
 
 
 def split_rows(
-    session: SparkSession, splits: Sequence[DataSplit], tasks: Sequence[int], read: ArrowMap
+    session: SparkSession, splits: Splits, tasks: Sequence[int], read: ArrowMap
 ) -> PythonRows:
     """Return the rows of splits, the i-th read in Spark partition `tasks[i]`, in order."""
     count, payloads = tasks[-1] + 1, [dump_split(split) for split in splits]
@@ -175,7 +175,7 @@ def tasks_by_bytes(sizes: Sequence[int], limit_bytes: int) -> list[int]:
     return tasks
 
 
-def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
+def tasks_by_cost(splits: Splits, cores: int) -> list[int]:
     """Number the tasks of splits: neighbours share one of 128 MB or a core's share."""
     costs = [split.file_bytes + _OPEN_FILE_BYTES * len(split.data_files) for split in splits]
     total = max(1, sum(costs))
@@ -186,16 +186,14 @@ def tasks_by_cost(splits: Sequence[DataSplit], cores: int) -> list[int]:
     return [numbers[share] for share in shares]
 
 
-def is_large_to_spark(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
-) -> bool:
+def is_large_to_spark(session: SparkSession, context: ReadContext, splits: Splits) -> bool:
     """Whether Spark would not broadcast the rows of splits to a join."""
     text = str(session.conf.get("spark.sql.autoBroadcastJoinThreshold"))
     # Below 0 Spark broadcasts nothing.
     return not text.startswith("-") and parse_memory(text) < size_in_spark(context, splits)
 
 
-def size_in_spark(context: ReadContext, splits: Sequence[DataSplit]) -> int:
+def size_in_spark(context: ReadContext, splits: Splits) -> int:
     """Return the bytes that Spark would estimate for the rows of splits.
 
     Rows count before they are merged, and a row is at least as wide as it is in the files.

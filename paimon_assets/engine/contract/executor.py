@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.values import Value
 
@@ -120,9 +120,7 @@ class Executor(TaskRunner, Protocol[RowsT_contra]):
     the data plane reach the caller as the `PaimonError` they were, from whatever process.
     """
 
-    def map_splits(
-        self, context: ReadContext, splits: Sequence[DataSplit]
-    ) -> Iterator[pa.RecordBatch]:
+    def map_splits(self, context: ReadContext, splits: Splits) -> Iterator[pa.RecordBatch]:
         """Read splits into batches whose schema is exactly that of `context.columns`.
 
         Order: splits in the order given, rows of a split in key order if it was merged.
@@ -154,12 +152,12 @@ class TakingExecutor(Protocol):
 class CountingExecutor(Executor[RowsT_contra], TakingExecutor, Protocol[RowsT_contra]):
     """An executor that counts rows where they are read; every one that a kind names is."""
 
-    def count_rows(self, context: ReadContext, splits: Sequence[DataSplit]) -> int:
+    def count_rows(self, context: ReadContext, splits: Splits) -> int:
         """Return how many rows `map_splits` would yield; they do not come to the caller."""
         ...
 
     def repeated_keys(
-        self, context: ReadContext, splits: Sequence[DataSplit], key: Sequence[str]
+        self, context: ReadContext, splits: Splits, key: Sequence[str]
     ) -> RepeatedKeys:
         """Find the values of some of `context.columns` that several rows share.
 
@@ -173,11 +171,7 @@ class ClusteringExecutor(Protocol):
     """An executor that brings the rows of a partition into another order."""
 
     def cluster(
-        self,
-        read: ReadContext,
-        splits: Sequence[DataSplit],
-        write: WriteContext,
-        order: ClusterOrder,
+        self, read: ReadContext, splits: Splits, write: WriteContext, order: ClusterOrder
     ) -> WriteResult:
         """Read splits of one partition and write their rows in another order, file after file.
 
@@ -189,9 +183,7 @@ class ClusteringExecutor(Protocol):
 class RewritingExecutor(Protocol):
     """An executor that copies rows of one plan into files of another."""
 
-    def rewrite(
-        self, read: ReadContext, splits: Sequence[DataSplit], write: WriteContext
-    ) -> WriteResult:
+    def rewrite(self, read: ReadContext, splits: Splits, write: WriteContext) -> WriteResult:
         """Read splits and write their rows; they do not pass through the caller's memory.
 
         `read` has all columns of the table; `write` may be another bucket count of it.

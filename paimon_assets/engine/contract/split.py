@@ -3,6 +3,8 @@
 Source: `org.apache.paimon.table.source.DataSplit`; its binary form is `contract.wire`.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
@@ -72,6 +74,9 @@ class DataSplit(Value):
     @property
     def file_bytes(self) -> int:
         return sum(file.file_size for file in (*self.before_files, *self.data_files))
+
+
+Splits = Sequence[DataSplit]
 
 
 def shift(split: DataSplit, offset: int) -> DataSplit:

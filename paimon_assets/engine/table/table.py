@@ -13,7 +13,7 @@ from paimon_assets.engine.spec.options.all_options import BRANCH
 from paimon_assets.engine.table.table_state import TableState, Tags
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.schema.schema import TableSchema
     from paimon_assets.engine.table.frames.frames import Frame
-    from paimon_assets.engine.table.read.plan import Where
+    from paimon_assets.engine.table.read.plan import Columns, Where
     from paimon_assets.engine.table.read.read_builder import ReadBuilder
     from paimon_assets.engine.table.schema_changes import ExecutorChoice, SchemaChangePlan
     from paimon_assets.engine.table.segments.segments import Segments
@@ -131,11 +131,7 @@ class Table:
         return self
 
     def scan(
-        self,
-        columns: str | Iterable[str] | None = None,
-        where: Where | None = None,
-        *,
-        limit: int | None = None,
+        self, columns: Columns = None, where: Where | None = None, *, limit: int | None = None
     ) -> ReadBuilder:
         """Describe a read; `to_arrow`, `to_batches`, `to_polars`, `count`, … run it.
 
@@ -150,31 +146,19 @@ class Table:
         return self.new_read_builder().with_columns(columns).with_filter(where).with_limit(limit)
 
     def to_arrow(
-        self,
-        columns: str | Iterable[str] | None = None,
-        where: Where | None = None,
-        *,
-        limit: int | None = None,
+        self, columns: Columns = None, where: Where | None = None, *, limit: int | None = None
     ) -> pa.Table:
         """Read into memory; arguments as `scan`, errors as `ReadBuilder.plan` and `read`."""
         return self.scan(columns, where, limit=limit).to_arrow()
 
     def to_pandas(
-        self,
-        columns: str | Iterable[str] | None = None,
-        where: Where | None = None,
-        *,
-        limit: int | None = None,
+        self, columns: Columns = None, where: Where | None = None, *, limit: int | None = None
     ) -> Any:
         """Read into a pandas DataFrame; arguments and errors as `to_arrow`."""
         return self.scan(columns, where, limit=limit).to_pandas()
 
     def to_polars(
-        self,
-        columns: str | Iterable[str] | None = None,
-        where: Where | None = None,
-        *,
-        limit: int | None = None,
+        self, columns: Columns = None, where: Where | None = None, *, limit: int | None = None
     ) -> Any:
         """Read into a polars DataFrame; arguments and errors as `to_arrow`."""
         return self.scan(columns, where, limit=limit).to_polars()
@@ -307,7 +291,7 @@ class Table:
     def analyze(
         self,
         *,
-        columns: str | Iterable[str] | None = None,
+        columns: Columns = None,
         executor: TaskRunner | None = None,
         commit_user: str | None = None,
     ) -> AnalyzeOutcome:

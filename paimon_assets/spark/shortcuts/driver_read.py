@@ -11,7 +11,6 @@ A range of keys is a few megabytes more often than a few rows: these Spark gets 
 
 import logging
 import threading
-from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -19,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.data.worker import bytes_to_decode
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
@@ -45,9 +44,7 @@ _HELD_IN_PLAN = "spark.sql.execution.arrow.localRelationThreshold"
 _sending = threading.Lock()
 
 
-def read_on_driver(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
-) -> DataFrame | None:
+def read_on_driver(session: SparkSession, context: ReadContext, splits: Splits) -> DataFrame | None:
     """Return the rows of splits as a DataFrame that holds them; None if they are not few.
 
     An error is none here: it leaves the read to tasks, whose error it becomes.
@@ -71,7 +68,7 @@ def read_on_driver(
 
 
 def read_keys_on_driver(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
+    session: SparkSession, context: ReadContext, splits: Splits
 ) -> DataFrame | None:
     """Return the rows of a range of keys as a DataFrame over an RDD; None if they are not few.
 
@@ -108,7 +105,7 @@ def read_keys_on_driver(
             session.conf.set(_HELD_IN_PLAN, str(before))
 
 
-def _rows(context: ReadContext, splits: Sequence[DataSplit], most_bytes: int) -> pa.Table | None:
+def _rows(context: ReadContext, splits: Splits, most_bytes: int) -> pa.Table | None:
     """Read splits; None if their rows take more bytes, or on an error."""
     batches, held = [], 0
     try:
@@ -137,9 +134,7 @@ def _is_flat(arrow_type: pa.DataType) -> bool:
     return not pat.is_nested(arrow_type) and not pat.is_time(arrow_type)
 
 
-def is_driver_read(
-    session: SparkSession, context: ReadContext, splits: Sequence[DataSplit]
-) -> bool:
+def is_driver_read(session: SparkSession, context: ReadContext, splits: Splits) -> bool:
     """Whether so few bytes of files are decoded, as footers say, that this process does it."""
     text = str(session.conf.get(READ_HERE, _DEFAULT))
     try:

@@ -14,7 +14,6 @@ Connect has no RDDs. There it is a sample of two numbers of which none passes, s
 that they would be as large. It has one task.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import Splits
 from paimon_assets.engine.spec.options.all_options import parse_memory
 from paimon_assets.spark import python_rows
 from paimon_assets.spark.job_names import is_connect
@@ -35,7 +34,7 @@ _claiming = python_rows.SessionCache(64)
 
 
 def with_size_estimate(
-    rows: python_rows.PythonRows, context: ReadContext, splits: Sequence[DataSplit]
+    rows: python_rows.PythonRows, context: ReadContext, splits: Splits
 ) -> python_rows.PythonRows:
     """Return the rows of a read, whose tasks get an input that Spark takes for as large as them.
 

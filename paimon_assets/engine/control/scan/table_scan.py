@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.split import DataSplit, shift
+from paimon_assets.engine.contract.split import DataSplit, Splits, shift
 from paimon_assets.engine.control.features import check_readable
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan import split_generator
@@ -183,7 +183,7 @@ def _how_read(schema: TableSchema) -> tuple[Sequence[str], dict[str, str]]:
     return schema.primary_keys, options
 
 
-def scan_of_external(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
+def scan_of_external(store: FileStore, splits: Splits) -> TableScan:
     """Return an external plan's splits as `scan_of_splits`, if their buckets lie in the table."""
     roots = [_spelling(root) for root in store.roots]
     for path in {split.bucket_path for split in splits}:
@@ -216,7 +216,7 @@ def _spelling(path: str) -> str:
     return f"s3:{path.removeprefix('s3a:')}" if path.startswith("s3a:") else path
 
 
-def scan_of_splits(store: FileStore, splits: Sequence[DataSplit]) -> TableScan:
+def scan_of_splits(store: FileStore, splits: Splits) -> TableScan:
     """Return splits with their readers' context. Cost: each schema; a listing a folder outside."""
     entries = [
         ManifestEntry(

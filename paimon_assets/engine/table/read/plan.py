@@ -1,6 +1,6 @@
 """Filters of a read; Plan: its splits, the context of their readers, why a file is missing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import CountingExecutor
-from paimon_assets.engine.contract.split import DataSplit, shift
+from paimon_assets.engine.contract.split import DataSplit, Splits, shift
 from paimon_assets.engine.contract.wire import SPLIT_VERSION, dump_split
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.table_scan import TableScan
@@ -30,6 +30,8 @@ from paimon_assets.engine.table.frames.arrow_filter import exact_filter
 
 Where = pred.Predicate | str | pc.Expression
 """A filter as people give it."""
+Columns = str | Iterable[str] | None
+"""Names, or one; None is all columns."""
 
 
 def as_predicate(where: object) -> pred.Predicate:
@@ -53,9 +55,7 @@ def as_expression(text: str) -> pred.Expression:
     return parse_expression(text)
 
 
-def first_splits(
-    context: ReadContext, splits: Sequence[DataSplit], limit: int | None
-) -> tuple[DataSplit, ...]:
+def first_splits(context: ReadContext, splits: Splits, limit: int | None) -> tuple[DataSplit, ...]:
     """Return splits that definitely hold `limit` rows, by metadata; all for None."""
     whole = pred.decided_by(context.predicate, context.schema.partition_keys)
     if limit is None or not whole:
@@ -127,7 +127,7 @@ class CountPlan(Value):
     """Splits whose rows must be merged or filtered to be counted."""
 
     @classmethod
-    def of(cls, context: ReadContext, splits: Sequence[DataSplit]) -> "CountPlan":
+    def of(cls, context: ReadContext, splits: Splits) -> "CountPlan":
         """Plan the count of a read's rows."""
         whole = pred.decided_by(context.predicate, context.schema.partition_keys)
         left = (split for split in splits if not (whole and is_counted(split)))

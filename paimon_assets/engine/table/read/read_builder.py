@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import shorten
 from paimon_assets.engine.table.frames.frames import FrameReads
 from paimon_assets.engine.table.read import plan as plans
-from paimon_assets.engine.table.read.plan import Plan
+from paimon_assets.engine.table.read.plan import Columns, Plan
 
 if TYPE_CHECKING:
     from paimon_assets.engine.control.scan.incremental import Between
@@ -75,7 +75,7 @@ class ReadBuilder(FrameReads, Value):
         options = f", with {shorten(sorted(self.options))}" if self.options else ""
         return f"ReadBuilder({self.store.label}{columns}{filtered}{options})"
 
-    def with_columns(self, columns: str | Iterable[str] | None) -> ReadBuilder:
+    def with_columns(self, columns: Columns) -> ReadBuilder:
         """Return only these columns, in this order, or the one; None means all of the table."""
         names = (columns,) if isinstance(columns, str) else columns
         return replace(self, columns=None if names is None else tuple(names))

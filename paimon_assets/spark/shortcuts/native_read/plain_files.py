@@ -11,7 +11,7 @@ storage that Spark reaches as this engine does: local paths, HDFS
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Self
@@ -22,7 +22,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.parquet_footer import has_wrong_bounds
 from paimon_assets.engine.contract.context import ReadContext
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, Splits
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
@@ -232,7 +232,7 @@ _UNITS = {
 """(unit, is it an instant) → nanoseconds of the unit, of timestamps that Spark reads alike."""
 
 
-def with_plain_footers(context: ReadContext, splits: Sequence[DataSplit]) -> list[DataSplit]:
+def with_plain_footers(context: ReadContext, splits: Splits) -> list[DataSplit]:
     """Return the splits whose external files have times, and bounds of bytes, that Spark reads.
 
     Cost:

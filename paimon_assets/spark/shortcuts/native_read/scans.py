@@ -37,7 +37,7 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.report_tasks import COVERED_TASK, WORD_BITS, row_starts
-from paimon_assets.engine.contract.split import DataSplit
+from paimon_assets.engine.contract.split import DataSplit, Splits
 from paimon_assets.engine.contract.wire import dump, dump_split
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.spec.metadata.data_file import EMPTY_ROW, DataFileMeta
@@ -81,10 +81,7 @@ each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of 
 
 
 def read_natively(
-    session: SparkSession,
-    context: ReadContext,
-    splits: Sequence[DataSplit],
-    runner: TaskRunner | None = None,
+    session: SparkSession, context: ReadContext, splits: Splits, runner: TaskRunner | None = None
 ) -> tuple[DataFrame | None, list[DataSplit]]:
     """Return the rows that Spark's own reader reads, and the splits left to the engine.
 
@@ -169,7 +166,7 @@ class Scan(Value):
 
 
 def plan_scans(
-    context: ReadContext, plain: Sequence[DataSplit], masked: Sequence[DataSplit] = ()
+    context: ReadContext, plain: Splits, masked: Splits = ()
 ) -> dict[Scan, list[tuple[DataSplit, DataFileMeta]]]:
     """Group files into the `MAX_SCANS` fullest scans; a split has all its files there or none."""
     splits, bare = [*plain, *masked], {id(split) for split in plain}
