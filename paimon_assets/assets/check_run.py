@@ -15,7 +15,7 @@ from dagster_shared.record import copy
 from msgspec.structs import replace
 
 from paimon_assets.assets.failures import dagster_failures
-from paimon_assets.assets.metadata import Metadata, grid
+from paimon_assets.assets.metadata import Metadata, checked_snapshot, grid
 from paimon_assets.assets.partitions import PARTITION_COLUMNS, RunPartitions, run_partitions
 from paimon_assets.assets.provenance import partition_keys_of
 from paimon_assets.assets.resource import ExecutorKind, PaimonCatalogResource, catalog_resource
@@ -107,12 +107,11 @@ class CheckRun(Value):
         return executor_of_check(self.paimon, self.options, rows)
 
     def result(self, *, passed: bool, description: str, metadata: Metadata) -> dg.AssetCheckResult:
-        snapshot = self.table.latest_snapshot()
         return dg.AssetCheckResult(
             passed=passed,
             severity=self.options.severity,
             description=description,
-            metadata={"paimon/snapshot_id": snapshot.id if snapshot else 0, **metadata},
+            metadata={**checked_snapshot(self.table.latest_snapshot()), **metadata},
         )
 
 

@@ -397,6 +397,11 @@ def last_number(instance: dg.DagsterInstance, key: dg.AssetKey, name: str) -> in
     return None
 
 
+def checked_snapshot(snapshot: Snapshot | None, key: str = SNAPSHOT_ID) -> Metadata:
+    """Return the id of a check's snapshot as a text: a number would be plotted."""
+    return {key: str(snapshot.id) if snapshot else "none"}
+
+
 def snapshot_or_none(table: Table, snapshot_id: int) -> Snapshot | None:
     """Return a snapshot, None if it never was or has expired."""
     if snapshot_id < 1:

@@ -78,8 +78,6 @@ def build_row_count_check(
         rows = counting.count(run.executor(counting.physical_rows))
         metadata: Metadata = {"paimon/rows": rows}
         if expected is None:
-            bounds = {"paimon/min_rows": minimum, "paimon/max_rows": maximum}
-            metadata |= {key: bound for key, bound in bounds.items() if bound is not None}
             passed = (minimum or 0) <= rows and (maximum is None or rows <= maximum)
             note = f"; expected: {_bounds_text(minimum, maximum)}."
         else:

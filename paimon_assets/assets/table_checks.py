@@ -24,6 +24,7 @@ from paimon_assets.assets.jobs.table_picture import levels_table
 from paimon_assets.assets.metadata import (
     CHANGES,
     Metadata,
+    checked_snapshot,
     columns_metadata,
     grid,
     loss_metadata,
@@ -97,12 +98,11 @@ def build_freshness_check(
         shown = f"{committed:%Y-%m-%d %H:%M:%S} UTC"
         metadata: Metadata = {
             "paimon/age_seconds": age.total_seconds(),
-            "paimon/max_age_seconds": max_age.total_seconds(),
             "paimon/committed": dg.MetadataValue.timestamp(committed),
         }
         name = "A file"
         if data is not None:
-            metadata["paimon/data_snapshot_id"] = data.id
+            metadata |= checked_snapshot(data, "paimon/data_snapshot_id")
             name = f"Snapshot {data.id}"
         return run.result(
             passed=age <= max_age,

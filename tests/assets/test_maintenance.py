@@ -80,6 +80,7 @@ def test_tables_of_pattern_are_maintained(paimon):
     assert ("ods.a", "expire_snapshots", 5) in lines
     observed = result.get_asset_observation_events()
     metadata = observed[0].event_specific_data.asset_observation.metadata
+    assert metadata["paimon/deleted_files"].value > 0
     shown = [record.data["task"] for record in metadata["paimon/tasks"].records]
     assert shown == ["compact_manifests", "expire_snapshots"], "none that had nothing to do"
 

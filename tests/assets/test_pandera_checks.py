@@ -81,7 +81,7 @@ def test_failures_are_counted_with_examples(paimon: PaimonCatalogResource) -> No
     assert metadata["paimon/failure_table"] == [
         {"column": "price", "check": "positive", "failures": 2, "examples": "-1.00, -2.00"}
     ]
-    assert (metadata["paimon/rows"], metadata["paimon/snapshot_id"]) == (3, 1)
+    assert (metadata["paimon/rows"], metadata["paimon/snapshot_id"]) == (3, "1")
 
 
 def test_only_partitions_of_run_are_judged(paimon: PaimonCatalogResource) -> None:

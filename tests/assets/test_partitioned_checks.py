@@ -150,7 +150,7 @@ def test_partition_is_as_fresh_as_its_last_change(paimon, table):
     by_day = evaluations(check, paimon)
     assert [each.passed for each in by_day.values()] == [False, True, False]
     assert "partition '2024-01-01', 10 hours" in by_day["2024-01-01"].description
-    assert by_day["2024-01-01"].metadata["paimon/data_snapshot_id"].value == 1
+    assert by_day["2024-01-01"].metadata["paimon/data_snapshot_id"].value == "1"
     assert (
         by_day["2024-01-03"].description == "No data of partition '2024-01-03' was committed yet."
     )
@@ -165,16 +165,16 @@ def test_delete_refreshes_its_partition_and_compaction_does_not(paimon):
         table.append(rows(day, 1.0, 2.0).drop(["amount"]))
     check = assets.build_freshness_check(sales, dt.timedelta(hours=2), options=BY_PARTITION)
 
-    def snapshots() -> list[int]:
+    def snapshots() -> list[str]:
         by_day = evaluations(check, paimon, ALL_DAYS[:2])
         return [each.metadata["paimon/data_snapshot_id"].value for each in by_day.values()]
 
-    assert snapshots() == [1, 2]
+    assert snapshots() == ["1", "2"]
     table.delete("day = DATE '2024-01-01' AND id = 1")
-    assert snapshots() == [3, 2]
+    assert snapshots() == ["3", "2"]
     table.compact(full=True)
     assert table.latest_snapshot().id == 4
-    assert snapshots() == [3, 2]
+    assert snapshots() == ["3", "2"]
 
 
 def test_freshness_without_snapshots_is_age_of_newest_file(paimon, table):

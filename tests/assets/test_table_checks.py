@@ -64,7 +64,7 @@ def test_compaction_makes_no_table_fresh(paimon: assets.PaimonCatalogResource) -
     result = run([some_planes, check], paimon, selection=dg.AssetSelection.checks(check))
     evaluation, metadata = evaluation_of(result)
     assert not evaluation.passed
-    assert (metadata["paimon/data_snapshot_id"], metadata["paimon/snapshot_id"]) == (1, 2)
+    assert (metadata["paimon/data_snapshot_id"], metadata["paimon/snapshot_id"]) == ("1", "2")
 
 
 def test_table_without_data_is_not_fresh(paimon: assets.PaimonCatalogResource) -> None:

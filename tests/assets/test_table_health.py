@@ -32,7 +32,14 @@ def check_of(result):
 def test_run_shows_numbers_and_worst_tables(paimon, catalog):
     metadata = metadata_of(result := run(build_table_health_asset(), paimon), KEY)
     assert (metadata["paimon/tables"], metadata["paimon/tables_due"]) == (2, 1)
-    assert (metadata["paimon/worst_score"], metadata["paimon/file_count"]) == (41, 6)
+    assert (metadata["paimon/lowest_score"], metadata["paimon/total_files"]) == (41, 6)
+    plotted = sorted(name for name, value in metadata.items() if isinstance(value, int | float))
+    assert plotted[:3] == [
+        "paimon/lowest_score",
+        "paimon/score/ops.planes",
+        "paimon/score/ops.weather",
+    ]
+    assert metadata["paimon/summary"].startswith("1 of 2 tables need upkeep. ops.planes: 6 runs")
     worst, second = (line.data for line in metadata["paimon/worst_tables"])
     assert (worst["table"], second["table"]) == ("ops.planes", "ops.weather")
     assert worst["reason"] == "6 runs on level 0 of a bucket (limit 5): run compact"

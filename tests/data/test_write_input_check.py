@@ -144,6 +144,8 @@ def test_forbidden_nulls_are_counted_across_batches():
     bad = pa.RecordBatch.from_pydict({"k": pa.array([None, 1, None], pa.int32()), "v": pa.nulls(3)})
     with pytest.raises(InvalidInputError, match=r"'k'.*null in 2 of 3 rows \(rows 2, 4\)"):
         check.conform(bad)
+    with pytest.raises(InvalidInputError, match=r"in 1 of 2 rows \(row 2\)\. Fill the nulls\."):
+        check.conform(bad.slice(0, 2))
 
 
 @pytest.mark.parametrize(

@@ -225,6 +225,8 @@ class _Run(Struct, kw_only=True):
         metadata: Metadata = {"paimon/dry_run": self.config.dry_run}
         if lines:
             metadata["paimon/tasks"] = grid(lines)
+        if not self.config.dry_run:
+            metadata |= _deletion_numbers(done.reports, with_orphans=self.config.delete_orphans)
         self.context.log_event(
             dg.AssetObservation(asset_key=target.asset_key, description=text, metadata=metadata)
         )
@@ -259,3 +261,14 @@ def _texts(reports: Sequence[maintenance.MaintenanceReport]) -> Iterator[str]:
             files = f" ({counted(report.files, 'file')}{size})" if report.files else ""
             shown = f"{report.task.value}: {report.count:,}{files}"
             yield f"{shown}, {note}" if note else shown
+
+
+def _deletion_numbers(
+    reports: Sequence[maintenance.MaintenanceReport], *, with_orphans: bool
+) -> Metadata:
+    """Return the numbers of deletions: Dagster plots them on the page of the table."""
+    orphans = maintenance.MaintenanceTask.CLEAN_ORPHANS
+    deleting = [one for one in reports if with_orphans or one.task is not orphans]
+    files, size = sum(one.files for one in deleting), sum(one.total_bytes for one in deleting)
+    numbers = {"paimon/deleted_files": files, "paimon/deleted_bytes": size}
+    return {name: number for name, number in numbers.items() if number}

@@ -20,7 +20,15 @@ from paimon_assets.engine.table.system.table_health import DUE_SCORE, HealthLimi
 
 HEALTH_CHECK = "healthy"
 _TABLES_SHOWN = 100
-_SUMS = ("total_bytes", "file_count", "small_file_count", "waiting_files", "deleted_rows")
+_SCORES_SHOWN = 10
+_SUMS = {
+    "bytes": "total_bytes",
+    "files": "file_count",
+    "small_files": "small_file_count",
+    "waiting_files": "waiting_files",
+    "deleted_rows": "deleted_rows",
+}
+"""Name of a sum → column."""
 _SHOWN = ("score", "reason", "file_count", "total_bytes")  # few columns, so that the reason is wide
 
 
@@ -37,8 +45,9 @@ def build_table_health_asset(
 ) -> dg.AssetsDefinition:
     """Return an asset that measures how much upkeep the tables of a catalog need.
 
-    Each materialization has numbers for the plots, and the tables with the lowest scores. Its check
-    `healthy` names the tables that have reached a limit; tables that cannot be read are among them.
+    Each materialization has a list of the worst tables, and numbers for the plots, among them the
+    scores of the ten worst tables. Its check `healthy` names the tables that have reached a limit;
+    tables that cannot be read are among them.
 
     >>> build_table_health_asset(tables=["sales.*"]).key.to_user_string()
     'table_health'
@@ -68,7 +77,7 @@ def build_table_health_asset(
         rows = sorted(health.to_pylist(), key=lambda row: row["score"] or 0)
         due = [row for row in rows if row["score"] is None or row["score"] <= DUE_SCORE]
         return dg.MaterializeResult(
-            metadata=_metadata(health, rows, due),
+            metadata={"paimon/summary": _text(rows, due), **_metadata(health, rows, due)},
             check_results=[
                 dg.AssetCheckResult(
                     check_name=HEALTH_CHECK,
@@ -104,15 +113,17 @@ def build_table_health_asset(
 def _metadata(
     health: pa.Table, rows: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, Any]]
 ) -> Metadata:
-    scores = [row["score"] for row in rows if row["score"] is not None]
-    sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMS}
+    """Return the numbers of a run. Dagster plots them by name: scores first, sizes last."""
+    scores = {_name(row): row["score"] for row in rows if row["score"] is not None}
+    sums = {name: sum(row[column] or 0 for row in rows) for name, column in _SUMS.items()}
     return {
         **_tables_value("paimon/worst_tables", rows),
-        "paimon/worst_score": min(scores, default=100),
+        "paimon/lowest_score": min(scores.values(), default=100),
+        **{f"paimon/score/{name}": scores[name] for name in list(scores)[:_SCORES_SHOWN]},
+        "paimon/small_file_ratio": round(sums["small_files"] / max(1, sums["files"]), 4),
         "paimon/tables": health.num_rows,
         "paimon/tables_due": len(due),
-        **{f"paimon/{name}": total for name, total in sums.items()},
-        "paimon/small_file_ratio": round(sums["small_file_count"] / max(1, sums["file_count"]), 4),
+        **{f"paimon/total_{name}": total for name, total in sums.items()},
     }
 
 
@@ -122,9 +133,12 @@ def _tables_value(name: str, rows: Sequence[Mapping[str, Any]]) -> Metadata:
 
 
 def _line(row: Mapping[str, Any]) -> dict[str, Any]:
-    name = f"{row['database_name']}.{row['table_name']}"
     reason = "cannot be read" if row["score"] is None else row["reason"] or ""
-    return {"table": name, **{column: row[column] for column in _SHOWN}, "reason": reason}
+    return {"table": _name(row), **{column: row[column] for column in _SHOWN}, "reason": reason}
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['database_name']}.{row['table_name']}"
 
 
 def _text(rows: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, Any]]) -> str:

@@ -19,7 +19,7 @@ import dagster as dg
 from msgspec import Struct, field
 
 from paimon_assets.assets.check_run import CheckOptions, executor_of_check
-from paimon_assets.assets.metadata import Metadata
+from paimon_assets.assets.metadata import Metadata, checked_snapshot
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.engine.contract.executor import Executor
 from paimon_assets.engine.errors import InvalidInputError
@@ -158,8 +158,7 @@ class BatchAudit:
         return refusing
 
     def _snapshot_metadata(self) -> Metadata:
-        newest = self._table.latest_snapshot()
-        return {"paimon/snapshot_id": newest.id if newest else 0}
+        return checked_snapshot(self._table.latest_snapshot())
 
 
 def results_without_rows(checks: Sequence[BatchCheck]) -> Sequence[dg.AssetCheckResult]:

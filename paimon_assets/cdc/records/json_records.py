@@ -18,7 +18,7 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_nu
 from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records, escaped_places
 from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.words import SHOWN_CHARACTERS
+from paimon_assets.engine.spec.words import sample
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
@@ -107,9 +107,8 @@ class Source(Struct, frozen=True):
         self, line: int, reason: str, record: str, way: str = "Correct the file, or put it away."
     ) -> FormatError:
         """Return the error of one record."""
-        more = "…" if len(record) > SHOWN_CHARACTERS else ""
         reason = f"{reason.removesuffix('.')}."
-        begin = f" It begins with {record[:SHOWN_CHARACTERS]}{more}" if record else ""
+        begin = f" It begins with {sample(record)}." if record else ""
         place, noun = self._place(line), "line" if self.offsets is None else "offset"
         message = f"'{self.file}', {noun} {place}: {reason}{begin} Nothing was committed. {way}"
         return FormatError(message, kind="cdc-record", file=self.file, line=place)

@@ -104,6 +104,11 @@ def test_broken_array_is_refused(text: str) -> None:
     assert caught.value.kind == "cdc-record"
 
 
+def test_message_quotes_begin_of_broken_record() -> None:
+    with pytest.raises(FormatError, match=r" It begins with '{broken'\. Nothing was committed\."):
+        changes("{broken", "json")
+
+
 @pytest.mark.parametrize(
     "text", ["[null]", '[null, {"a": 1}]', 'null {"a": 1}', '{"a": 1}\n null x']
 )

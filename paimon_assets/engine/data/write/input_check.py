@@ -257,8 +257,9 @@ class InputCheck:
             rule = "a primary-key column" if is_key else "NOT NULL"
             self._refuse(
                 f"column '{column.name}' is {rule}, but null in {len(rows)} of "
-                f"{counted(len(values), 'row')} (rows {', '.join(map(str, first))}"
-                f"{', …' if len(rows) > _SHOWN_POSITIONS else ''}).",
+                f"{counted(len(values), 'row')} (row{'s' * (len(rows) > 1)} "
+                f"{', '.join(map(str, first))}{', …' if len(rows) > _SHOWN_POSITIONS else ''})."
+                f" Fill the nulls{'' if is_key else ', or let the column have them'}.",
                 "input-null",
                 column.name,
                 rows=len(rows),
