@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial, reduce, update_wrapper
 from pathlib import Path
 from types import SimpleNamespace
@@ -300,13 +301,13 @@ class Arguments(SimpleNamespace):
             )
         if show is not None:
             show()
-        try:
+        is_agreed = None
+        with suppress(click.Abort):
             is_agreed = click.confirm(f"{plan} Go on?", err=True)
-        except click.Abort:
-            click.echo(err=True)  # the question has no end of line
-            raise _NotConfirmed("there was no answer. Give --yes to skip the question") from None
-        if not sys.stdin.isatty():
+        if is_agreed is None or not sys.stdin.isatty():  # nothing has ended the question's line
             click.echo(err=True)
+        if is_agreed is None:
+            raise _NotConfirmed("there was no answer. Give --yes to skip the question")
         if not is_agreed:
             raise _NotConfirmed("the answer was no")
 
