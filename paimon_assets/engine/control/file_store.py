@@ -146,10 +146,14 @@ class FileStore(Value, dict=True, hidden=("environment", "stored")):
         With `guesses` the block begins with those that were seen last (`FileIO.ahead`).
         """
         reads, files = self.schemas.paths_of_latest(self.schema)
-        asked = self.snapshots.paths_of_latest(with_break=with_break)
-        asked["reads"] = reads + asked.get("reads", [])
-        asked["files"] = files + asked.get("files", [])
-        return self.file_io.ahead(**asked, guesses=guesses)
+        newest = self.snapshots.paths_of_latest(with_break=with_break)
+        return self.file_io.ahead(
+            reads=[*reads, *newest.reads],
+            files=[*files, *newest.files],
+            lists=newest.lists,
+            hints=newest.hints,
+            guesses=guesses,
+        )
 
     def rewrite_context(
         self, schema_ids: Iterable[int], predicate: Predicate | None = None

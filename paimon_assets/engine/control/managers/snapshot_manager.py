@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 from paimon_assets.engine.codec.json.metadata_json import snapshot_from_json
 from paimon_assets.engine.control.managers.commit_history import CommitHistory
@@ -35,6 +34,7 @@ from paimon_assets.engine.spec.paths import (
     SNAPSHOT_PREFIX,
     TablePaths,
 )
+from paimon_assets.engine.spec.values import Value
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +58,15 @@ NewestOf = Callable[[], Snapshot | None]
 
 It raises NotFoundError if there is no such table or branch, StorageError if that is unknown.
 """
+
+
+class PathsOfLatest(Value):
+    """The files that `SnapshotManager.latest` reads and looks for, and the folders it lists."""
+
+    reads: Sequence[str] = ()
+    files: Sequence[str] = ()
+    lists: Sequence[str] = ()
+    hints: Sequence[str] = ()
 
 
 class SnapshotManager:
@@ -146,25 +155,25 @@ class SnapshotManager:
             self.remember(above)  # a hint led below the line: the next `latest` lists
         return newest.id, above
 
-    def paths_of_latest(self, *, with_break: bool = False) -> dict[str, list[str]]:
-        """Return the files that `latest` (and `break_at`) read and look for, and folders to list.
+    def paths_of_latest(self, *, with_break: bool = False) -> PathsOfLatest:
+        """Return the paths of the next `latest`, and of `break_at` if asked.
 
         A guess, by the newest snapshot that this process has seen. While that one and the one
         below are unchanged, and none is above, the hint does not matter.
         """
         if self._newest_of is not None:
-            return {}
+            return PathsOfLatest()
         directory, newest = self._paths.snapshot_directory, _NEWEST_SEEN.get(self._key)
         hint = f"{directory}/{LATEST}"
         if not newest:
-            return {"reads": [hint], "lists": [directory] if newest == 0 else []}
+            return PathsOfLatest(reads=[hint], lists=[directory] if newest == 0 else [])
         befores = (newest - 1,) if with_break and newest > 1 else ()
         nexts = (newest + 1, newest + 2)[: 1 + with_break]
-        return {
-            "hints": [hint],
-            "reads": list(map(self._paths.snapshot, (newest, *befores))),
-            "files": list(map(self._paths.snapshot, nexts)),
-        }
+        return PathsOfLatest(
+            hints=[hint],
+            reads=[self._paths.snapshot(number) for number in (newest, *befores)],
+            files=[self._paths.snapshot(number) for number in nexts],
+        )
 
     @contextmanager
     def with_hint(self) -> Iterator[None]:
@@ -192,9 +201,10 @@ class SnapshotManager:
         return latest
 
     def _latest(self) -> Snapshot | None:
-        path = self._paths.snapshot
-        asked: dict[str, Any] = self.paths_of_latest()
-        with self._file_io.ahead(**asked):
+        path, paths = self._paths.snapshot, self.paths_of_latest()
+        with self._file_io.ahead(
+            reads=paths.reads, files=paths.files, lists=paths.lists, hints=paths.hints
+        ):
             hinted = self._read_hint(LATEST)
             # The hints of commits side by side come late, and in any order.
             known = () if hinted is None else (max(hinted, _NEWEST_SEEN.get(self._key, 0)),)
