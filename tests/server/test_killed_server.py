@@ -2,8 +2,6 @@
 
 import itertools
 import signal
-import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +15,13 @@ from paimon_assets.engine.control.catalog.filesystem_catalog import FilesystemCa
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.server.app import App
 from paimon_assets.server.routes import OPERATIONS, Routes
-from paimon_assets.server.serve import ServeSettings, uvicorn_of
+from paimon_assets.server.serve import ServeSettings
 from paimon_assets.server.service import Service
 from tests.testkit import rest_tables
 from tests.testkit.effort import is_hunt
 from tests.testkit.faults.rest_servers import mortal_server, status_of
 from tests.testkit.faults.writers import fork_server
-from tests.testkit.rest_server import RestClient, server_process
+from tests.testkit.rest_server import server_process, serving_app
 
 pytestmark = pytest.mark.slow
 
@@ -400,16 +398,8 @@ def forgetful(storage, tmp_path):
     catalog = FilesystemCatalog(str(tmp_path / "w"), storage)
     catalog.create_database("db")
     app = App(Service(catalog=catalog), Routes(OPERATIONS), principals=None)
-    server = uvicorn_of(app, ServeSettings(warehouse=str(tmp_path / "w")))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        try:
-            yield RestClient(port)
-        finally:
-            server.should_exit = True
-            thread.join(60)
+    with serving_app(app, ServeSettings(warehouse=str(tmp_path / "w"))) as client:
+        yield client
 
 
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])

@@ -3,21 +3,14 @@
 They start without this package, and their Python and its packages come in an archive.
 """
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from tests.testkit.processes import LONGEST_SECONDS
+from tests.testkit.processes import answer_of
 
 pytest.importorskip("pyspark")
 standalone = pytest.importorskip("tests.testkit.standalone_cluster")
 
 pytestmark = pytest.mark.spark
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -25,16 +18,7 @@ def outcome(tmp_path_factory):
     """Return the results of a client of the cluster."""
     home = tmp_path_factory.mktemp("cluster")
     with standalone.standalone_cluster(home) as master:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.testkit.cluster_client", master, str(home)],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LONGEST_SECONDS,
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+        return answer_of("tests.testkit.cluster_client", master, str(home))
 
 
 def test_workers_run_packed_python_with_package_they_were_sent(outcome):

@@ -1,12 +1,8 @@
 """Spark Connect: a real server, and a client in a process of its own (see `connect_client`)."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from tests.testkit.processes import LONGEST_SECONDS
+from tests.testkit.processes import answer_of
 
 for needed in ("pyspark", "grpc", "grpc_status", "google.rpc"):
     pytest.importorskip(needed, reason="Spark Connect needs the extra 'connect'")
@@ -24,16 +20,7 @@ def outcomes(tmp_path_factory):
     """Name of a call → its result or error."""
     home = tmp_path_factory.mktemp("connect")
     with server.connect_server(home) as address:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.testkit.connect_client", address, str(home)],
-            cwd=server.ROOT,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LONGEST_SECONDS,
-        )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+        return answer_of("tests.testkit.connect_client", address, str(home))
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,7 @@
 
 import os
 import re
-import subprocess
 import sys
-import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +10,7 @@ from pathlib import Path
 import pyspark
 
 from paimon_assets.spark.java import find_java
-from tests.testkit.processes import WORKER_START, end
+from tests.testkit.processes import WORKER_START, running
 
 ROOT = Path(__file__).resolve().parents[2]
 _STARTED = re.compile(r"SparkConnectService' on port (\d+)")
@@ -45,34 +42,5 @@ def connect_server(home: Path) -> Iterator[str]:
         "PYTHONPATH": os.pathsep.join((WORKER_START, str(ROOT))),
     }
     # The shell script becomes the JVM, so that ending the process ends the server.
-    process = subprocess.Popen(
-        command,
-        cwd=home,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    log = iter(process.stderr or ())
-    # A full pipe would stop the server.
-    emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
-    try:
-        port = _port(log)
-        emptied.start()
-        yield f"sc://127.0.0.1:{port}"
-    finally:
-        end(process)
-        if emptied.is_alive():
-            emptied.join()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
-def _port(log: Iterator[str]) -> int:
-    read = []
-    for line in log:
-        read.append(line)
-        started = _STARTED.search(line)
-        if started is not None:
-            return int(started.group(1))
-    raise RuntimeError(f"Spark Connect did not start: {''.join(read)[-2000:]}")
+    with running(command, home, environment, _STARTED) as started:
+        yield f"sc://127.0.0.1:{started.group(1)}"

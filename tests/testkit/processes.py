@@ -1,13 +1,17 @@
 """Children of tests: they start with default signals, compile nothing again, end for certain."""
 
 import contextlib
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +112,51 @@ def read_migrations() -> None:
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as home:
         warnings.simplefilter("ignore")
         dg.DagsterInstance.local_temp(home).dispose()
+
+
+@contextlib.contextmanager
+def running(
+    command: Sequence[str], home: Path, environment: Mapping[str, str], is_up: re.Pattern[str]
+) -> Iterator[re.Match[str]]:
+    """Run a process while the block runs, from the line of its log that shows it is up."""
+    process = subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    log, read = iter(process.stderr or ()), list[str]()
+    # A full pipe would stop the process.
+    emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
+    try:
+        started = None
+        while started is None:
+            read.append(next(log, ""))
+            if not read[-1]:
+                raise RuntimeError(f"{command[0]} did not start: {''.join(read)[-2000:]}")
+            started = is_up.search(read[-1])
+        emptied.start()
+        yield started
+    finally:
+        end(process)
+        if emptied.is_alive():
+            emptied.join()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def answer_of(module: str, *arguments: str) -> Any:
+    """Run a module of the tests in a child, and return the JSON of its last line."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LONGEST_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from paimon_assets.server.app import App
 from paimon_assets.server.serve import ServeSettings, app_of, uvicorn_of
 from tests.testkit.processes import LONGEST_SECONDS, end
 
@@ -80,7 +81,13 @@ class RestClient:
 @contextmanager
 def serving(settings: ServeSettings, clock: Any = None) -> Iterator[RestClient]:
     """Serve in a thread of this process."""
-    server = uvicorn_of(app_of(settings, clock=clock), settings)
+    with serving_app(app_of(settings, clock=clock), settings) as client:
+        yield client
+
+
+@contextmanager
+def serving_app(app: App, settings: ServeSettings) -> Iterator[RestClient]:
+    server = uvicorn_of(app, settings)
     with socket.create_server(("127.0.0.1", 0), backlog=256) as listening:
         port = listening.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -4,9 +4,6 @@ Nothing of this process's environment reaches them but Java: no package, no Pyth
 """
 
 import re
-import subprocess
-import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,7 +12,7 @@ import pyspark
 
 from paimon_assets.spark.java import find_java
 from tests.testkit.jvm_classes import sharing
-from tests.testkit.processes import JVM_OPTIONS, end
+from tests.testkit.processes import JVM_OPTIONS, running
 
 _SPARK = Path(pyspark.__file__).parent
 _HOST = "127.0.0.1"
@@ -30,10 +27,10 @@ def standalone_cluster(home: Path, *, cores: int = 2, workers: int = 1) -> Itera
     work = ["--cores", str(cores), "--memory", f"{cores}g", "--work-dir", str(home / "work")]
     with _daemon(home, "master.Master", ports, _MASTER_IS_UP) as started:
         address = started.group(1)
-        with ExitStack() as running:
+        with ExitStack() as daemons:
             for _ in range(workers):
                 worker = _daemon(home, "worker.Worker", [*ports, *work, address], _WORKER_IS_UP)
-                running.enter_context(worker)
+                daemons.enter_context(worker)
             yield address
 
 
@@ -52,35 +49,5 @@ def _daemon(
     }
     # A shell script that becomes the JVM.
     command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments]
-    process = subprocess.Popen(
-        command,
-        cwd=home,
-        env=environment,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    log = iter(process.stderr or ())
-    # A full pipe would stop the process.
-    emptied = threading.Thread(target=deque, args=(log, 0), daemon=True)
-    try:
-        started = _first(log, is_up, name)
-        emptied.start()
+    with running(command, home, environment, is_up) as started:
         yield started
-    finally:
-        end(process)
-        if emptied.is_alive():
-            emptied.join()
-        if process.stderr is not None:
-            process.stderr.close()
-
-
-def _first(log: Iterator[str], wanted: re.Pattern[str], name: str) -> re.Match[str]:
-    read = []
-    for line in log:
-        read.append(line)
-        found = wanted.search(line)
-        if found is not None:
-            return found
-    raise RuntimeError(f"{name} of Spark did not start: {''.join(read)[-2000:]}")
