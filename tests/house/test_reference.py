@@ -31,12 +31,15 @@ def test_site_has_every_page() -> None:
     assert sorted(named) == sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 
 
-def test_reference_shows_fields_of_resources_and_configs() -> None:
+def test_reference_shows_fields_and_examples() -> None:
     griffe = pytest.importorskip("griffe")
     extension = str(DOCS.parent / "scripts" / "field_docs.py")
     loader = griffe.GriffeLoader(extensions=griffe.load_extensions(extension))
     package = loader.load("paimon_assets.assets", submodules=True)
-    field = package["resource.PaimonCatalogResource.executor"]
+    resource = package["resource.PaimonCatalogResource"]
+    assert "\n```pycon\n>>> paimon = PaimonCatalogResource(" in resource.docstring.value
+    assert resource.docstring.value.endswith("\n```")
+    field = resource["executor"]
     assert field.value == "'auto'"
     assert field.docstring.value.startswith("Executor of rows")
     assert package["jobs.maintenance.MaintenanceConfig.delete_orphans"].docstring is not None
