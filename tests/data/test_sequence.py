@@ -226,6 +226,17 @@ def test_rows_beyond_unit_digits_are_counted():
     assert beyond == 3
 
 
+@pytest.mark.parametrize(
+    ("stored", "add", "counter"),
+    [(15_999, True, 1000), (15_999, False, 1000), (14_000, False, 1)],
+    ids=["last +U", "last +U, then -U", "first -U"],
+)
+def test_stored_numbers_at_ends_of_unit_are_seen(stored, add, counter):
+    padding = UnitCounter(config=config(MILLI, FLAG), highest_stored=highest_of([stored]))
+    counters, beyond = padding.count(longs(7), np.array([add]))
+    assert (counters.tolist(), beyond) == ([counter], counter // 1000)
+
+
 def test_milliseconds_of_second_share_counter():
     second = config(SECOND, data_type=types.timestamp(3))
     counter = UnitCounter(config=second, highest_stored=highest_of([4_000_041]))

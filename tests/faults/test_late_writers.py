@@ -6,9 +6,11 @@ from random import Random
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from paimon_assets import Schema, Table
 from paimon_assets.engine import errors
+from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
 from paimon_assets.engine.control.commit.external_snapshot import looked_back, publish_external
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
@@ -125,6 +127,31 @@ def test_published_snapshot_is_withdrawn_if_it_continues_nothing(left, continues
     unknown = errors.CommitUnknownError("Look.")
     assert looked_back(open_store(store), late, base, unknown) is continues
     assert (late.id in store.snapshots.list_ids()) is (continues and late.id in left)
+
+
+@pytest.mark.parametrize("gap", ["hole above successor", "successor names no base"])
+def test_published_snapshot_of_unclear_place_stays(gap, tmp_path):
+    store = kit.new_store(tmp_path)
+    made = [kit.commit(store, kit.message(kit.plain_file(n))) for n in "abcdef"]
+    base, late, successor = made[1:4]
+    left = (3, 4, 6) if gap == "hole above successor" else (3, 4)
+    for number in {1, 2, 3, 4, 5, 6}.difference(left):
+        store.file_io.delete_file(store.paths.snapshot(number))
+    if gap == "successor names no base":  # another engine's, whose manifests were merged
+        other = replace(successor, properties={}, base_manifest_list=base.base_manifest_list)
+        store.file_io.replace(store.paths.snapshot(4), snapshot_to_json(other))
+    with pytest.raises(errors.CommitUnknownError):
+        looked_back(open_store(store), late, base, errors.CommitUnknownError("Look."))
+    assert store.snapshots.list_ids() == list(left)
+
+
+def test_replaced_snapshot_is_same_by_its_uuid(tmp_path):
+    store = kit.new_store(tmp_path)
+    made = replace(kit.commit(store, kit.message(kit.plain_file("a"))), uuid="u")
+    replaced = replace(made, properties={**made.properties, "by": "an erasure"})
+    store.file_io.replace(store.paths.snapshot(1), snapshot_to_json(replaced))
+    assert publish_external(open_store(store), made, base_uuid=None)
+    assert not publish_external(open_store(store), replace(made, uuid="other"), base_uuid=None)
 
 
 class Death(BaseException):
