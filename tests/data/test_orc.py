@@ -1,5 +1,6 @@
 import datetime as dt
 from decimal import Decimal
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -9,12 +10,16 @@ import pytest
 from pyarrow import orc
 
 from paimon_assets.engine.data.field_mapping import FieldMapping
+from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.format.orc import fixes_of, offsets_of
 from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.options.all_options import Options
+from paimon_assets.engine.spec.predicate import predicate as pred
+from tests.testkit.foreign import add_segment
 from tests.testkit.split_reads import FILE_IO, file_batches, open_file
-from tests.testkit.tables import table_schema
+from tests.testkit.tables import new_table, table_schema
 
 SCHEMA = table_schema(
     {
@@ -133,6 +138,35 @@ def test_char_padding_is_removed(tmp_path):
     table = pa.table({"i": [1, 2, 3], "c": ["ab   ", None, " x  "]})
     found = read(write_patched(tmp_path, table, kind=STRING_AS_CHAR))
     assert found.to_pydict() == {"i": [1, 2, 3], "c": ["ab", None, " x"]}
+
+
+@pytest.mark.parametrize("kind", ["STRING", "VARCHAR(5)", "CHAR(5)"])
+def test_padded_bounds_of_char_hide_no_row(tmp_path, kind):
+    """Files of one folder hold CHAR(5) and STRING; the values of CHAR have no blanks at the end."""
+    texts = ["", "ab", " x", "ab\x01", "z", "ab   ", None]
+    for number, text in enumerate(texts):
+        for name, patches, stored in (
+            ("char", {"kind": STRING_AS_CHAR}, text and text.ljust(5)),
+            ("string", {}, text),
+        ):
+            folder = tmp_path / f"{name}{number}"
+            folder.mkdir()
+            rows = pa.table({"i": [number], "c": pa.array([stored], pa.string())})
+            written = Path(write_patched(folder, rows, **patches))
+            (tmp_path / "in").mkdir(exist_ok=True)
+            written.rename(tmp_path / "in" / f"{name}{number}.orc")
+    table = new_table(tmp_path, {"i": "BIGINT", "c": kind})
+    add_segment(table, tmp_path / "in", "orc")
+    rows = table.to_arrow()["c"].to_pylist()
+    cut = [text and text.rstrip() for text in texts]
+    assert sorted(map(str, rows)) == sorted(map(str, cut + (cut if kind == "CHAR(5)" else texts)))
+    for literal in ("", "ab", " x", "ab\x01", "z", "ab   "):
+        for op in pred.CompareOp:
+            passing = sum(text is not None and op.compare(text, literal) for text in rows)
+            assert table.count(pred.Comparison("c", op, literal)) == passing, (op, literal)
+    with open_external_file(LocalFileIO(), str(tmp_path / "in" / "char1.orc"),
+                            FileKind(format="orc")) as opened:  # fmt: skip
+        assert pa.Table.from_batches(opened.batches)["c"].to_pylist() == ["ab"]
 
 
 def test_nested_char_padding_is_removed(tmp_path):

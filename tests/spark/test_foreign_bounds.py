@@ -9,6 +9,7 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
+from tests.data.test_orc import STRING_AS_CHAR, write_patched
 from tests.testkit import footers
 from tests.testkit.tables import new_table
 
@@ -40,3 +41,20 @@ def test_wrong_bounds_of_foreign_files_lose_no_row_on_spark(spark, new_catalog, 
     assert frame.where("s = 'z'").count() == frame.where("d = 9").count() == 1
     plan = table.new_read_builder().with_filter("s = 'z'").plan()
     assert native_scans.read_natively(spark, plan.context, plan.splits)[0] is None
+
+
+@pytest.mark.spark
+def test_padded_bounds_of_orc_char_lose_no_row_on_spark(spark, new_catalog, tmp_path):
+    (tmp_path / "in").mkdir()
+    rows = pa.table({"i": [1, 2], "c": ["ab   ", "ab   "]})
+    write_patched(tmp_path / "in", rows, kind=STRING_AS_CHAR)
+    table = new_table(new_catalog, {"i": "BIGINT", "c": "STRING"})
+    source = SegmentSource(path=str(tmp_path / "in"), format="orc")
+    table.segments().add(source, EmbeddedExecutor(threads=1))
+    frame = spark.read.format("paimon_assets").load(table.path)
+    assert frame.where("c = 'ab'").count() == 2
+    for where, is_native in (("c = 'ab'", False), ("i > 0", True)):
+        builder = table.new_read_builder().with_filter(where)
+        plan = builder.with_columns(["i"] if is_native else ["i", "c"]).plan()
+        native, left = native_scans.read_natively(spark, plan.context, plan.splits)
+        assert (native is not None, len(left)) == (is_native, 0 if is_native else 1)

@@ -32,6 +32,8 @@ _WRITER_ZONE = 3
 _JULIAN = 1
 _WRITER_OF_JAVA = 0
 """The writer that used the Julian calendar before files had a field for it; all use ours now."""
+CHAR = 17
+"""The kind of a type, as `OrcType` has it."""
 _VALUES, _TIMES, _HAS_NULL = 1, 9, 10
 _BOUNDED = (2, 3, 4, 6, 7, _TIMES)
 """Statistics with bounds: of integers, doubles, texts, decimals, dates and timestamps."""
@@ -169,7 +171,9 @@ def _columns(footer: Message, *, with_bounds: bool) -> Iterator[tuple[str, OrcCo
     for name, number in zip(root.get(3, []), _inner_types(root), strict=True):
         if number < len(statistics):
             column = _message(statistics[number])
-            yield name.decode(), _column(column, rows, with_bounds=with_bounds)
+            # Bounds of CHAR have the blanks that readers cut off.
+            is_exact = with_bounds and _message(footer[4][number]).get(1) != [CHAR]
+            yield name.decode(), _column(column, rows, with_bounds=is_exact)
 
 
 def _column(statistics: Message, rows: int, *, with_bounds: bool) -> OrcColumnStats:

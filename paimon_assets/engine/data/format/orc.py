@@ -482,7 +482,7 @@ def _unsafe(data_type: DataType, options: opt.Options) -> str | None:
     return f"other engines would shift it by their zone unless '{opt.ORC_LEGACY_LTZ.key}' = false"
 
 
-_TIMESTAMP, _CHAR, _INSTANT = 9, 17, 18
+_TIMESTAMP, _INSTANT = 9, 18
 _SECOND = 1_000_000_000
 _FIRST_YEAR, _LAST_YEAR = 1900, 2093
 """Before the first, a zone of Java has its offset of today; after the last, years repeat."""
@@ -500,7 +500,9 @@ def holds(types: Types, number: int, kinds: Collection[int]) -> bool:
 
 
 def fixes_of(zone: str, *, is_legacy: bool, path: str) -> Fixes:
-    fixes: dict[int, Callable[[Any], Any]] = {_CHAR: partial(pc.utf8_rtrim, characters=" ")}
+    fixes: dict[int, Callable[[Any], Any]] = {
+        orc_footer.CHAR: partial(pc.utf8_rtrim, characters=" ")
+    }
     if zone not in UTC_NAMES:
         fixes[_TIMESTAMP] = partial(_time, zone=zone, path=path)
         if is_legacy:

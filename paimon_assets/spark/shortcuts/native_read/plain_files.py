@@ -5,7 +5,7 @@ Parquet or ORC, no deletion vector, nothing to merge, no retractions; or Parquet
 every column in its type of now; under another name, or not at all, if the file is older
 types that both readers read alike; of ORC no dates, timestamps, CHAR and nested ones, and no
     file that may hold an instant: Spark's reader does not parse the name of its type
-external Parquet files as far as their footers allow it (`with_plain_footers`)
+external files as far as their footers allow it (`with_plain_footers`)
 storage that Spark reaches as this engine does: local paths, HDFS
 """
 
@@ -14,15 +14,17 @@ import re
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Self
+from typing import Any, Self
 
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
+from paimon_assets.engine.codec.orc_footer import CHAR, read_orc_footer
 from paimon_assets.engine.codec.parquet_footer import has_wrong_bounds
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit, Splits
+from paimon_assets.engine.data.format.base import open_data_file
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.opening import open_file_io, scheme_of
@@ -236,7 +238,7 @@ def with_plain_footers(context: ReadContext, splits: Splits) -> list[DataSplit]:
     """Return the splits whose external files have times, and bounds of bytes, that Spark reads.
 
     Cost:
-        A footer for each external Parquet file, if the read needs times, texts, bytes or decimals.
+        A footer for each external file, if the read needs times, texts, bytes or decimals.
     """
     fields = {f.name: {leaf.root for leaf in leaf_types(f.type)} for f in stored_fields(context)}
     times = {name for name, roots in fields.items() if roots & _TIMES}
@@ -260,8 +262,10 @@ def with_plain_footers(context: ReadContext, splits: Splits) -> list[DataSplit]:
     def is_plain(split: DataSplit) -> bool:
         return all(
             _has_plain_footer(file_io, split.path_of(file), file, timestamps_of(file.schema_id))
+            if file.file_format == "parquet"
+            else _has_no_char(file_io, split.path_of(file), file)
             for file in split.data_files
-            if _is_external(file) and file.file_format == "parquet"
+            if _is_external(file)
         )
 
     with ThreadPoolExecutor(FOOTERS_AT_ONCE, thread_name_prefix="footer") as pool:
@@ -294,6 +298,18 @@ def _has_plain_footer(
         or not footer.created_by
         or has_wrong_bounds(footer.created_by, of_decimals=True)
     ) and all(_fits(data_type, units.get(name)) for name, data_type in timestamps.items())
+
+
+def _has_no_char(file_io: FileIO, path: str, file: DataFileMeta) -> bool:
+    """Whether an ORC file has no CHAR, whose padded bounds Spark compares with texts."""
+    try:
+        with open_data_file(file_io, path, file.file_size) as opened:
+            source: Any = opened  # the stubs lack an argument
+            size = source.size()
+            footer = read_orc_footer(lambda at, count: source.read_at(count, at), size, path)
+    except PaimonError:
+        return False
+    return all(each.kind != CHAR for each in footer.types)
 
 
 def _fits(data_type: DataType, unit: tuple[int, bool] | None) -> bool:
