@@ -135,6 +135,18 @@ def test_filters_equal_filtered_whole_read(folders, writer, data):
     assert check_filters(folder / "t", table, written, file_format)
 
 
+def test_bounds_of_json_are_texts(tmp_path):
+    (tmp_path / "in").mkdir()
+    texts = ['{"a":1}', None, "[]"]
+    frame = pa.table({"s": texts})
+    duckdb.from_arrow(frame).project("s::json s").write_parquet(str(tmp_path / "in" / "a.parquet"))
+    table = new_table(open_catalog(str(tmp_path / "w")), {"s": "STRING"})
+    add(table, tmp_path / "in")
+    for where, passes in _filters("s", texts):
+        assert table.count(where) == sum(map(passes, texts)), where
+    assert not table.new_read_builder().with_filter("s > 'é'").plan().splits
+
+
 def _signed_bytes(data):
     return [byte - 256 * (byte > 127) for byte in data]
 

@@ -720,6 +720,8 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
         return raw
     if pat.is_time32(data_type):
         return raw if data_type.unit == "ms" else None
+    if isinstance(value, bytes) and pat.is_string(data_type):  # JSON
+        return value.decode()
     return value if any(is_kind(data_type) for is_kind in _PLAIN_KINDS) else None
 
 
