@@ -15,7 +15,7 @@ from __future__ import annotations
 import base64
 import io
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property, partial
@@ -353,7 +353,11 @@ class ParquetReader(base.FormatReader):
         ]
 
     def column_bounds(self, name: str) -> Bounds:
-        return _join_bounds(bounds[name] for bounds in self._bounds({name}))
+        return _join_bounds(bounds[name] for bounds in self._all_bounds)
+
+    @cached_property
+    def _all_bounds(self) -> list[defaultdict[str, Bounds]]:
+        return list(self._bounds({*self._paths}))
 
     def check_encodings(self, names: Sequence[str]) -> None:
         with base.named_errors(self._path, self.title):
@@ -363,10 +367,13 @@ class ParquetReader(base.FormatReader):
                     f"column '{self._roots[leaf]}' has a codec or an encoding that is not supported"
                 )
 
-    def _check_bounds(self, name: str, leaf: Any, groups: int) -> None:
+    def _check_bounds(self, columns: Mapping[str, Any], groups: int) -> None:
         """Refuse bounds that are shorter than their type, with which Arrow ends the process."""
-        width = _WIDTHS.get(leaf.physical_type, leaf.length)
-        is_sure = not width or count_whole_bounds(self._tail, name, width) == groups
+        widths = {name: _width_of(column) for name, column in columns.items()}
+        is_sure = len(columns) <= _FEW_COLUMNS and all(
+            not width or count_whole_bounds(self._tail, name, width) == groups
+            for name, width in widths.items()
+        )
         if not is_sure and self._chunk_faults[0]:  # by a walk over the whole footer
             message = (
                 "its footer has bounds that are shorter than their type: it is damaged. Write the"
@@ -377,7 +384,7 @@ class ParquetReader(base.FormatReader):
     @cached_property
     def _chunk_faults(self) -> tuple[bool, set[int]]:
         leaves: Any = self._file.schema
-        widths = [_WIDTHS.get(leaf.physical_type, leaf.length) for leaf in leaves]
+        widths = [_width_of(leaf) for leaf in leaves]
         try:
             return parquet_footer.chunk_faults(self._tail, widths)
         except IndexError as error:
@@ -387,15 +394,16 @@ class ParquetReader(base.FormatReader):
         """Yield name → bounds in each row group; those of nested columns are unknown."""
         metadata, stored = self._file.metadata, self._file.schema_arrow
         leaves: dict[str, int] = {}
-        has_order: dict[str, bool] = {}
+        columns: dict[str, Any] = {}
         groups = range(metadata.num_row_groups)
         with base.named_errors(self._path, self.title):
             for leaf, (path, root) in enumerate(zip(self._paths, self._roots, strict=True)):
                 is_asked = path in names and path == root
                 column: Any = self._file.schema.column(leaf) if is_asked else None
                 if column is not None and not column.max_repetition_level:  # lists are never null
-                    self._check_bounds(path, column, len(groups))
-                    leaves[path], has_order[path] = leaf, self._has_order(column)
+                    leaves[path], columns[path] = leaf, column
+            self._check_bounds(columns, len(groups))
+            has_order = {name: self._has_order(column) for name, column in columns.items()}
             group_chunks = self._chunks(groups, [*leaves.values()])
             for group, chunks in zip(groups, group_chunks, strict=True):
                 rows = metadata.row_group(group).num_rows
@@ -725,6 +733,12 @@ def _internal(value: Any, raw: Any, data_type: Any) -> Any:
     return value if any(is_kind(data_type) for is_kind in _PLAIN_KINDS) else None
 
 
+def _width_of(leaf: Any) -> int:
+    return int(_WIDTHS.get(leaf.physical_type, leaf.length))
+
+
+_FEW_COLUMNS = 16
+"""Of more columns a walk over the footer is no slower than a search for each."""
 _WIDTHS = {
     "BOOLEAN": 1,
     "INT32": 4,
