@@ -377,12 +377,12 @@ class ErasedRows(Struct, kw_only=True):
             "keys": [each.hex() for each in self.keys],
             "partitions": [each.hex() for each in self.partitions],
         }
-        path = f"{_directory(store)}/erase-{uuid4()}.json"
+        path = f"{store.paths.erase_directory}/erase-{uuid4()}.json"
         store.file_io.write_bytes(path, json.dumps(document).encode())
 
     def read_journals(self, store: FileStore) -> None:
         """Take over the files of runs that did not end."""
-        for status in store.file_io.list_directory(_directory(store)):
+        for status in store.file_io.list_directory(store.paths.erase_directory):
             data = read_or_none(store.file_io, status.path)
             try:
                 document = json.loads(data or b"{}")
@@ -405,9 +405,11 @@ class ErasedRows(Struct, kw_only=True):
         self._rename_in_segments(store, needed)
         delete_files(store, going)
         delete_empty_partitions(store, going)
-        journals = [status.path for status in store.file_io.list_directory(_directory(store))]
+        journals = [
+            status.path for status in store.file_io.list_directory(store.paths.erase_directory)
+        ]
         delete_files(store, journals)
-        store.file_io.delete_empty_directory(_directory(store))
+        store.file_io.delete_empty_directory(store.paths.erase_directory)
         return len(going)
 
     def _rename_in_segments(self, store: FileStore, needed: Container[str]) -> None:
@@ -449,7 +451,3 @@ class ErasedRows(Struct, kw_only=True):
         registry = SegmentRegistry(store=store)
         if self.renamed and registry.is_kept:
             registry.update(names_now)
-
-
-def _directory(store: FileStore) -> str:
-    return f"{store.table_path}/erase"

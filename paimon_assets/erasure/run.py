@@ -20,6 +20,7 @@ from paimon_assets.engine.contract.executor import TaskBatch, TaskRunner
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
 from paimon_assets.engine.contract.write_tasks import RowChange, dump_rows
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import listeners
@@ -55,6 +56,7 @@ from paimon_assets.erasure.ledgers import ledgers_with, texts_of
 from paimon_assets.erasure.task import ERASE_TASK, ErasedFile, EraseTask
 
 _MOST_ROUNDS = 20
+_PAUSE_MS = 500
 _ALL = 2**31 - 1
 ELSEWHERE = (
     "sources and topics that rows were read from, and tables that were made of this one",
@@ -475,10 +477,16 @@ class _Erasure(Struct, kw_only=True):
                 yield from (f"{word} {number} of {branch}" for number in gone.snapshot_ids)
 
     def replace(self) -> None:
-        """Replace all roots that name files with such rows, until none does."""
+        """Replace all roots that name files with such rows, until none does.
+
+        It waits while states are deleted or tags replaced, which are refused from the journal on.
+        """
         for _ in range(_MOST_ROUNDS):
             watch = ref.Watch.of(self.store)
             self.__post_init__()
+            if any(branch.tags.is_undoing() for branch in self.branches):
+                SystemClock().sleep_millis(_PAUSE_MS)
+                continue
             roots = self.roots()
             self.find(roots)
             self._check_missing(roots)
@@ -492,8 +500,9 @@ class _Erasure(Struct, kw_only=True):
                     root.put(snapshot)
         label = self.branches[0].label
         raise CommitConflictError(
-            f"Table '{label}': in {_MOST_ROUNDS} rounds other commits always were faster, or wrote"
-            " more such rows. Stop the writers, and erase again.",
+            f"Table '{label}': in {_MOST_ROUNDS} rounds other commands always changed it, or wrote"
+            " more such rows. Stop the writers, and erase again. If a rollback or a deletion of a"
+            " tag was killed, clean orphans of all ages before.",
             kind="erase-overtaken",
             table=label,
         )

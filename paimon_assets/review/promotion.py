@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from paimon_assets.engine.contract.executor import TaskRunner
+from paimon_assets.engine.control.maintenance.tag_files import drop_tag
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError
 from paimon_assets.engine.spec.paths import MAIN_BRANCH
 from paimon_assets.engine.spec.values import Value
@@ -111,7 +112,7 @@ def _promote_table(table: Table, one: Promotion, branch: str) -> Promotion:
         try:
             table.branches.fast_forward(branch, keeps_main=True)
         except CommitConflictError as error:
-            return replace(one, refusal=f"main has moved meanwhile: {error.message}")
+            return replace(one, refusal=error.message.removesuffix("."))
     _discard(table, branch)
     try:
         table.refresh()  # of a table that is gone, nothing above was refused
@@ -123,5 +124,5 @@ def _promote_table(table: Table, one: Promotion, branch: str) -> Promotion:
 def _discard(table: Table, branch: str) -> None:
     if table.branches.exists(branch):
         table.branches.delete(branch)
-    if table.tags.get_or_none(preview_tag(branch)) is not None:
-        table.tags.delete(preview_tag(branch))
+    if (tag := table.tags.get_or_none(preview_tag(branch))) is not None:
+        drop_tag(table.maintenance().store, tag)  # beside an erasure, too

@@ -14,7 +14,6 @@ from paimon_assets import EmbeddedExecutor, Table
 from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
-from paimon_assets.engine.control.managers.tag_manager import TagManager
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.erasure import erase
@@ -431,26 +430,35 @@ def test_earlier_planned_operation_restores_no_row(tmp_path, kind):
     check_sound(table)
 
 
-@pytest.mark.parametrize("change", ["publish", "replace"])
-def test_tag_that_changes_beside_erasure_has_its_files(tmp_path, change):
-    table = new_table(tmp_path, COLUMNS, options=PLAIN)
-    for number in range(2):
-        write(table, (number, "a", "bob", 1), (number + 10, "a", MARK, 1))
-    table.tags.create("old", 1)
-    second, todo = table._store.snapshots.snapshot(2), ["erase"]
+CHANGES = {
+    "rollback": lambda table: table.rollback_to(1),
+    "forward": lambda table: table.branches.fast_forward("side"),
+    "delete": lambda table: table.tags.delete("old"),
+    "rename": lambda table: table.tags.rename("old", "new"),
+    "replace": lambda table: table.tags.replace("old", 1),
+}
+
+
+@pytest.mark.way_out("erase-runs")
+@pytest.mark.parametrize("change", CHANGES)
+def test_deletion_of_states_beside_erasure_is_refused(people, change):
+    write(people, (3, "eve"))
+    people.tags.create("old", 2)
+    people.branches.create("side", snapshot_id=2)
+    todo = ["change"]
 
     def rival(_, method, path):
-        if method == change and "/tag/" in path and todo:
+        if method == "replace" and "/snapshot-" in path and todo:
             todo.pop()
-            erase(table, f"email = '{MARK}'")
+            with refused(CommitConflictError, "Try again later", kind="erase-runs"):
+                CHANGES[change](people)
 
-    tags = TagManager(FaultyFileIO(LocalFileIO(), before=rival), table._store.paths)
-    changed = tags.rename("old", "new") if change == "publish" else tags.replace("old", second)
+    table = Table(replace(people._store, file_io=FaultyFileIO(LocalFileIO(), before=rival)))
+    erase(table, f"email = '{MARK}'")
     assert not todo
-    ids = table.new_read_builder().at_tag(changed.name).to_arrow(EXECUTOR)["id"].to_pylist()
-    assert sorted(ids) == list(range(changed.snapshot.id))
-    assert len(table.tags.list()) == 1
-    assert files_with(tmp_path, MARK) == []
+    assert sorted(row["id"] for row in people.refresh().to_arrow().to_pylist()) == [2, 3]
+    CHANGES[change](people)
+    assert files_with(Path(people.path), MARK) == []
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,13 @@ from tests.simulation.iceberg import Documents, is_of, version_of
 from tests.simulation.operations import (
     EXECUTOR,
     INGESTED,
+    NAMED,
     OPERATIONS,
     OTHER_NAME,
     SHARED,
     SOURCE,
     TABLE,
+    TAG,
     Rows,
     Task,
     or_erased,
@@ -191,7 +193,7 @@ class Model:
             self._note_seen(path, match)
         elif self.roots.pop(path, None) is not None and match["kind"] == "snapshot":
             number, home = int(match["name"]), path.rpartition("-")[0]
-            is_replaced = self.world.kind is Kind.HDFS and self._is_going_on("erase")
+            is_replaced = self.world.kind is Kind.HDFS and self._is_acting("erase")
             # Undone, not expired: later ones are astray.
             if f"{home}-{number - 1}" in self.roots and not is_replaced:
                 while (above := self.roots.get(f"{home}-{number + 1}")) is not None:
@@ -236,10 +238,13 @@ class Model:
         if not any(part in path for part in _DATA):
             return
         for root_path, root in self.roots.items():
-            table = root_path[: _ROOT.fullmatch(root_path).end("table")]  # type: ignore[union-attr]
+            match = _match(root_path)
+            table = match["table"]
             if not root.is_astray and path.startswith(table):
                 inside = path[len(table) + 1 :]
-                assert inside not in root.needed, f"{path} was deleted, {root_path} needs it"
+                # A branch has a schema; else its deletion was killed.
+                is_needed = inside in root.needed and self._store(match)
+                assert not is_needed, f"{path} was deleted, {root_path} needs it"
 
     def _note_seen(self, path: str, match: re.Match[str], known: Root | None = None) -> None:
         """Take in a snapshot or tag file, once it has its bytes."""
@@ -261,7 +266,7 @@ class Model:
         elif is_erased:
             node = self.nodes[snapshot.uuid]
             node.rows = or_erased(node.rows)
-        elif known is None and self._is_going_on("tag", "branch", "promote"):
+        elif known is None and self._is_going_on("tag", "retag", "branch", "promote"):
             # A tag or branch looks for its snapshot once more, and is deleted if that is gone.
             source = self.roots.get(f"{match['table']}/snapshot/snapshot-{snapshot.id}")
             root.is_astray = (
@@ -288,6 +293,12 @@ class Model:
 
     def _is_going_on(self, *names: str) -> bool:
         return any(r.task.name in names and r.ended is None for r in self.records)
+
+    def _is_acting(self, name: str) -> bool:
+        """Whether the last call is of an operation."""
+        actor = self.scheduler.current
+        tasks = [r.task for r in self.records if actor and r.task.is_of(actor.name)]
+        return bool(tasks) and tasks[-1].name == name
 
     def _missing(
         self, store: FileStore, match: re.Match[str], data: bytes, root: Root
@@ -379,8 +390,8 @@ class Model:
         self.world.outside.memory.clear()
         self.is_over = True
         for path, root in self.roots.items():  # their bases may be back
-            match = _ROOT.fullmatch(path)
-            is_main = match is not None and match["kind"] == "snapshot" and not match["branch"]
+            match = _match(path)
+            is_main = match["kind"] == "snapshot" and not match["branch"]
             root.is_astray &= is_main and not self._follows(path, root.snapshot)
         astray = [path for path, root in self.roots.items() if root.is_astray]
         self._check_lost()
@@ -437,6 +448,7 @@ class Model:
                 f"{ingested} files are ingested, the ledger has {counted}"
             )
         if is_promised:
+            self._check_tag(self.world.path_of(store.paths.tag(TAG)))
             self._check_followed(table, may_fail=may_fail)
         if name == TABLE and is_promised:
             self._go_on(may_fail=may_fail, is_gap=is_gap)
@@ -447,9 +459,21 @@ class Model:
         may_be_hidden = self.world.kind is Kind.HDFS and any(
             record.task.name == "erase" and record.stumbled for record in self.records
         )
-        deletes = self._is_moving or self._has("expire", "rollback", "forward")
+        deletes = self._is_moving or self._has("expire", "rollback", "forward", "untag")
         lost = self.first - self.roots.keys()
         assert not lost or deletes or may_be_hidden, f"{lost} are lost"
+
+    def _check_tag(self, path: str) -> None:
+        """Raise if a tag is back, or names the snapshot of before."""
+        changes = [r for r in self.records if r.task.name in ("untag", "retag")]
+        last = max(changes, key=self._end_of, default=None)
+        if last is None or last.outcome != "done" or self._has("rollback", "forward"):
+            return
+        if not any(r is not last and self._end_of(r) > last.began for r in changes):
+            root = self.roots.get(path)
+            found = None if root is None else root.snapshot.id
+            expected = NAMED if last.task.name == "retag" else None
+            assert found == expected, f"tag '{TAG}' names {found}, not {expected}"
 
     def _is_forgotten(self, user: str) -> bool:
         """Whether a task that is tried again could not see its commit: it expired, or was promoted.
@@ -518,7 +542,7 @@ class Model:
     def _check_erased(self, record: Record) -> None:
         """Raise if a row is in a file that a state of before needs."""
         for path, root in self.roots.items():
-            table = path[: _ROOT.fullmatch(path).end("table")]  # type: ignore[union-attr]
+            table = _match(path)["table"]
             if self.nodes[root.snapshot.uuid].made < record.began:
                 for name in root.data:
                     data = self.world.store.file(f"{table}/{name}").data
@@ -566,6 +590,12 @@ class Model:
         assert newest is not None, f"there is no snapshot beside {folder}"
         assert is_of(document["snapshots"][-1], newest), f"{folder} is behind {newest.id}"
         self._document_changed(f"{folder}/v{newest.id}.metadata.json", folder.rpartition("/")[0])
+
+
+def _match(path: str) -> re.Match[str]:
+    match = _ROOT.fullmatch(path)
+    assert match is not None
+    return match
 
 
 def _order(match: re.Match[str]) -> tuple[str, str, int]:

@@ -38,9 +38,11 @@ TABLE, OTHER_NAME = "d.t", "d.u"
 EXECUTOR = EmbeddedExecutor(1)
 SHARED = 2
 """The key that upserts and deletes are about."""
+TAG = "kept"
+"""A tag that is there before, of the first snapshot."""
 _UNDONE_TO = 2
 """The snapshot that rollbacks go to."""
-_NAMED = 3
+NAMED = 3
 """The snapshot that new tags and branches name; before, none does."""
 NEWEST = Retention(min_count=1, max_count=1, time_ms=0, limit=100)
 AGE_MS = 3_600_000
@@ -57,6 +59,9 @@ class Task:
     @property
     def user(self) -> str:
         return f"{self.name} {self.number}"
+
+    def is_of(self, actor: str) -> bool:
+        return self.number // 100 == int(actor) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,8 +257,10 @@ OPERATIONS: dict[str, Operation] = {
     "expire": _on(lambda t, _: expire_snapshots(t._store, retention=NEWEST)),
     "clean": _on(lambda t, _: clean_orphan_files(t._store, older_than_ms=AGE_MS, dry_run=False)),
     "rollback": _on(lambda t, _: t.rollback_to(_UNDONE_TO).snapshot, undoes=True),
-    "tag": _on(lambda t, task: t.tags.create(f"tag-{task.number}", _NAMED)),
-    "branch": _on(lambda t, task: t.branches.create(f"branch-{task.number}", snapshot_id=_NAMED)),
+    "tag": _on(lambda t, task: t.tags.create(f"tag-{task.number}", NAMED)),
+    "untag": _on(lambda t, _: t.tags.delete(TAG)),
+    "retag": _on(lambda t, _: t.tags.replace(TAG, NAMED)),
+    "branch": _on(lambda t, task: t.branches.create(f"branch-{task.number}", snapshot_id=NAMED)),
     "forward": _on(lambda t, _: t.branches.fast_forward("side"), undoes=True),
     "promote": Operation(_promote, _put),
     "follow": _on(lambda t, _: repair(t._store)),

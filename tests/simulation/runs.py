@@ -9,7 +9,7 @@ from typing import Self
 
 from paimon_assets import CommitUnknownError, PaimonError, StorageError, open_catalog
 from tests.simulation.model import Model, Record
-from tests.simulation.operations import ICEBERG, OPERATIONS, TABLE, Task, create
+from tests.simulation.operations import ICEBERG, OPERATIONS, TABLE, TAG, Task, create
 from tests.simulation.scheduler import Actor, Call, Choose, Death, Scheduler
 from tests.simulation.store import Fault, Store
 from tests.simulation.world import Kind, World, simulated
@@ -92,7 +92,7 @@ def scene(kind: Kind, keyed: bool, iceberg: bool) -> Store:
             )
             store.now_ms += 1000
         table = catalog.get_table(TABLE)
-        table.tags.create("kept", 1)
+        table.tags.create(TAG, 1)
         table.branches.create("side", snapshot_id=2)
         side = SimpleNamespace(get_table=lambda _: table.at_branch("side"))
         OPERATIONS["append"].perform(side, Task("append", 5))  # type: ignore[arg-type]
@@ -233,12 +233,12 @@ class _Replayed:
 
 _COMMON = (
     "append", "upsert", "overwrite", "delete", "compact", "expire", "clean", "tag", "branch",
-    "ingest", "serve", "alter", "follow", "promote", "rescale",
+    "ingest", "serve", "alter", "follow", "promote", "rescale", "untag", "retag",
 )  # fmt: skip
 _ON_KEYS = ("upsert", "rescale")
 """Those of tables with a key."""
 _RARE = ("rollback", "forward", "erase", "rename", "drop")
-"""One of a run at most: they undo commits, write all states again, or take the table away."""
+"""One of a run, as a rule: they undo commits, write all states again, or take the table away."""
 _ON_OBJECTS = _RARE[:3]
 """Those that an object store may run beside writers."""
 
@@ -256,7 +256,9 @@ def drawn_schedule(seed: int) -> Schedule:
     rare = random.choice(_ON_OBJECTS if kind is Kind.S3 else _RARE)
     if random.random() < _RARELY:
         scripts[0][0] = rare
-    if scripts[0][0] == "forward":
+    if scripts[0][0] == "erase" and random.random() < _RARELY:
+        scripts[1][0] = random.choice(_RARE[:2])
+    if "forward" in (scripts[0][0], scripts[1][0]):
         # Both write schema files of the same numbers: a person does not alter main meanwhile.
         scripts = [[name if name != "alter" else "append" for name in each] for each in scripts]
     return Schedule(kind=kind, keyed=keyed, iceberg=iceberg, scripts=tuple(map(tuple, scripts)))

@@ -65,8 +65,10 @@ def _lists(call: Call, folder: str, path: str, names: bool) -> bool:
 
 
 def counts(name: str) -> bool:
-    """Whether a name in a listing counts: of hidden files those of tags and rollbacks; no hints."""
-    return name.startswith((".rollback", ".tag-")) or not name.startswith((".", "LATEST", "EARL"))
+    """Whether a name in a listing counts: of hidden files those of tags and undoing; no hints."""
+    return name.startswith((".rollback", ".undo", ".tag-")) or not name.startswith(
+        (".", "LATEST", "EARL")
+    )
 
 
 @dataclass(slots=True, eq=False)

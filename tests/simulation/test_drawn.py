@@ -131,6 +131,22 @@ nor on HDFS, where it is absent meanwhile
   HDFS bare; erase expire; 0:209 1:999
 nor on S3
   S3 bare; erase expire; 0:151 1:999
+nor one that is rolled back meanwhile
+  DISK; erase rollback; 0:230 1:999
+nor on HDFS after a rollback
+  HDFS; erase rollback; 0:206 1:999
+nor on S3 after a rollback
+  S3; erase rollback; 0:152 1:999
+nor one of main that becomes a branch
+  DISK; erase forward; 0:231 1:999
+nor does a tag come back that is deleted meanwhile
+  DISK; erase retag+untag; 1:20 0:246 1:999
+a branch that becomes main has no files of before an erasure
+  DISK; forward erase; 0:18 1:999
+a tag keeps its files while it is given an expiring snapshot
+  DISK; retag expire; 0:16 1:999
+or keeps those of before
+  HDFS; retag expire; 0:21 1:999
 an erasure leaves the base of a commit that was made after it read the newest
   S3 bare; erase - delete - serve+clean+overwrite; 0:6 4:24 0:15 2:6 4:8 0:5 4:18 0:6 2:5 0:38
   2:5 4:19 0:10 4:6 0:5 4:8 0:3 2:11 4:17 0:3 2:2 0:4 4:1 2:6 4:6 0:5 4:6 0:2 4:6 0:3 4:10 0:1

@@ -11,10 +11,8 @@ cleaned as an orphan.
 Source: `org.apache.paimon.table.RollbackHelper`, `FileStoreTable.rollbackTo`.
 """
 
-import logging
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
@@ -23,13 +21,10 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.ledgers import forget_after
 from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.publishing import publish_once
-from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options.all_options import ROW_TRACKING_ENABLED
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
-
-logger = logging.getLogger(__name__)
 
 _MARK = re.compile(r"\.rollback-([0-9]{1,19})\.[0-9a-f]{32}\.tmp")
 
@@ -48,8 +43,8 @@ def rollback_to_snapshot(store: FileStore, snapshot_id: int) -> Rollback:
     _refuse_without_ids(store, snapshot)
     if store.managed is not None:
         return _through_catalog(store, store.managed, snapshot_id, snapshot)
-    with _mark(store, snapshot):
-        if not store.snapshots.is_same(snapshot):
+    with store.tags.undoing(f"rollback-{snapshot.id}"):
+        if not store.snapshots.has_its_files(snapshot):
             store.snapshots.snapshot(snapshot_id)
             raise _missing_target(store, f"Snapshot {snapshot_id}")
         done = _roll_back(store, snapshot)
@@ -76,7 +71,7 @@ def rollback_to_tag(store: FileStore, tag: str) -> Rollback:
     _refuse_without_ids(store, snapshot)
     if store.managed is not None:
         return _through_catalog(store, store.managed, tag, snapshot)
-    with _mark(store, snapshot):
+    with store.tags.undoing(f"rollback-{snapshot.id}"):
         earliest = store.snapshots.earliest_id()
         path = store.paths.snapshot(snapshot.id)
         is_gone = not store.file_io.exists(path)
@@ -151,19 +146,6 @@ def rollback_schema(store: FileStore, schema_id: int) -> TableSchema:
 def rolled_back_to(names: Iterable[str]) -> list[int]:
     """Return the snapshots that marks are about, given the names in the tag directory."""
     return [int(found[1]) for name in names if (found := _MARK.fullmatch(name))]
-
-
-@contextmanager
-def _mark(store: FileStore, snapshot: Snapshot) -> Iterator[None]:
-    mark = f"{store.paths.tag_directory}/{temporary_name(f'rollback-{snapshot.id}')}"
-    store.file_io.write_bytes(mark, b"")
-    try:
-        yield
-    finally:
-        try:
-            store.file_io.delete_file(mark)
-        except errors.StorageError:
-            logger.warning("table %s: '%s' is left", store.label, mark, exc_info=True)
 
 
 def _roll_back(store: FileStore, snapshot: Snapshot) -> Rollback:

@@ -130,6 +130,11 @@ class TablePaths(Value):
         return f"{self.tag_directory}/{TAG_PREFIX}{name}"
 
     @property
+    def erase_directory(self) -> str:
+        """Directory of the journals of erasures that have not ended."""
+        return f"{self.table}/erase"
+
+    @property
     def consumer_directory(self) -> str:
         return f"{self.branch_directory}/consumer"
 

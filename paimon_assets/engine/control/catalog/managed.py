@@ -12,8 +12,8 @@ Source: `org.apache.paimon.table.CatalogEnvironment`, `org.apache.paimon.catalog
 
 import datetime as dt
 import logging
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Self
 
 from msgspec.structs import replace
@@ -198,6 +198,11 @@ class CatalogTagManager(TagManager):
     def rename(self, name: str, new_name: str) -> Tag:
         """Refuse: no request does it in one step."""
         raise self._managed.refusal("rename a tag", "make another one and delete this")
+
+    @contextmanager
+    def undoing(self, name: str = "undo") -> Iterator[None]:
+        """Mark nothing: an erasure refuses the table."""
+        yield
 
     def delete(self, name: str) -> Tag:
         tag = self.get(name)

@@ -54,12 +54,15 @@ def delete_tag(store: FileStore, name: str, *, dry_run: bool = False) -> Deleted
             " finds that nothing else names them."
         )
         raise InvalidInputError(message, kind="tag-hold", table=store.label, tag=name)
-    return drop_tag(store, tag, dry_run=dry_run)
+    if dry_run:
+        return drop_tag(store, tag, dry_run=True)
+    with store.tags.undoing():
+        return drop_tag(store, store.tags.get(name))
 
 
 @with_witnesses()
 def drop_tag(store: FileStore, tag: Tag, *, dry_run: bool = False) -> DeletedTag:
-    """Delete a tag as `delete_tag`, a hold tag too."""
+    """Delete a tag as `delete_tag`, a hold tag too, and beside an erasure."""
     watch = ref.Watch.of(store)
     step = _plan(store, tag)
     if not dry_run:

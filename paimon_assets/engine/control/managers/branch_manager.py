@@ -127,6 +127,10 @@ class BranchManager:
             self._look_back(name, source, tag)
 
     def _forward(self, name: str, *, keeps_main: bool) -> Snapshot:
+        with self._tags.undoing():
+            return self._take_over(name, keeps_main=keeps_main)
+
+    def _take_over(self, name: str, *, keeps_main: bool) -> Snapshot:
         branch, ours = self._of(name), self._snapshots
         theirs = SnapshotManager(self._file_io, branch)
         if theirs.latest() is None:

@@ -7,7 +7,10 @@ Source: `org.apache.paimon.utils.TagManager`, `org.apache.paimon.consumer.Consum
 
 import datetime as dt
 import json
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from uuid import uuid4
 
 from msgspec import convert
 
@@ -22,9 +25,14 @@ from paimon_assets.engine.control.managers.numbered_files import (
 )
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import publish_once
+from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.snapshot import FIRST_SNAPSHOT_ID, Snapshot, Tag
 from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TAG_PREFIX, TablePaths
+
+logger = logging.getLogger(__name__)
+_MARKS = (".undo.", ".rollback-")
+"""Prefixes of marks: of commands that delete or replace tags and snapshots."""
 
 
 class TagManager:
@@ -59,32 +67,64 @@ class TagManager:
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        before = self.get(name)
-        while True:
-            tag = self._new(name, snapshot, time_retained)
-            self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(tag))
-            stored = self._snapshots.snapshot_or_none(snapshot.id)
-            if stored is not None and not stored.names_other_files(snapshot):
-                return tag
-            if stored is None or not stored.is_restated(snapshot):
-                self._file_io.replace(self._paths.tag(name), metadata_json.tag_to_json(before))
+        """Let a tag name another snapshot, which until then has a second tag to keep its files."""
+        tag = self._new(name, snapshot, time_retained)
+        self.get(name)
+        with self.undoing():
+            path, before = self._paths.tag(name), self.get(name)
+            second = self.create(f"{name}-{uuid4().hex}", snapshot)
+            try:
+                self._file_io.replace(path, metadata_json.tag_to_json(tag))
+            finally:
+                self._file_io.delete_file(self._paths.tag(second.name))
+            is_expired = (self._snapshots.earliest_id() or 0) > snapshot.id
+            if not is_expired and not self._snapshots.has_its_files(snapshot):  # it was undone
+                self._file_io.replace(path, metadata_json.tag_to_json(before))
                 raise self._expiry_error(name, snapshot)
-            snapshot = stored
+        return tag
 
     def rename(self, name: str, new_name: str) -> Tag:
         """Give a tag another name; after a crash it may have both."""
         check_file_name("tag", new_name)
-        self.get(name)
         path, new_path = self._paths.tag(name), self._paths.tag(new_name)
-        data = self._file_io.read_bytes(path)
-        if not publish_once(self._file_io, new_path, data):
-            raise self._name_conflict(new_name)
-        if read_or_none(self._file_io, path) != data:
-            # An erasure replaced it, and deletes files of before; or it was renamed or deleted.
-            self._file_io.delete_file(new_path)
-            return self.rename(name, new_name)
-        self._file_io.delete_file(path)
-        return self.get(new_name)
+        self.get(name)
+        with self.undoing():
+            data = self._file_io.read_bytes(path)
+            if not publish_once(self._file_io, new_path, data):
+                raise self._name_conflict(new_name)
+            is_same = read_or_none(self._file_io, path) == data
+            self._file_io.delete_file(path if is_same else new_path)
+        return self.get(new_name) if is_same else self.rename(name, new_name)
+
+    def is_undoing(self) -> bool:
+        """Whether a command runs in the block of `undoing`, or was killed there."""
+        listed = self._file_io.list_directory(self._paths.tag_directory)
+        return any(status.name.startswith(_MARKS) for status in listed)
+
+    @contextmanager
+    def undoing(self, name: str = "undo") -> Iterator[None]:
+        """Delete or replace states in the block, beside no erasure: that might bring them back.
+
+        This makes its mark and then looks for an erasure's journal; an erasure writes that and
+        then looks for marks. So one of the two sees the other: this is refused, or that waits.
+        """
+        mark = f"{self._paths.tag_directory}/{temporary_name(name)}"
+        self._file_io.write_bytes(mark, b"")
+        try:
+            listed = self._file_io.list_directory(self._paths.erase_directory)
+            if any(status.name.startswith("erase-") for status in listed):
+                raise errors.CommitConflictError(
+                    f"Rows of table '{self._paths.label}' are being erased, so nothing was "
+                    "changed. Try again later; if the erasure was killed, erase again first.",
+                    kind="erase-runs",
+                    path=self._paths.table,
+                )
+            yield
+        finally:
+            try:
+                self._file_io.delete_file(mark)
+            except errors.StorageError:
+                logger.warning("table %s: '%s' is left", self._paths.label, mark, exc_info=True)
 
     def delete(self, name: str) -> Tag:
         """Delete a tag's file and return its snapshot; data files stay."""

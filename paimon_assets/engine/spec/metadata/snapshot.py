@@ -102,10 +102,6 @@ class Snapshot(Value, rename="camel"):
         """Whether two states of a snapshot differ in more than their properties."""
         return replace(self, properties=before.properties) != before
 
-    def is_restated(self, before: "Snapshot") -> bool:
-        """Whether it is one of before, from which rows were erased since."""
-        return (self.uuid, self.time_millis) == (before.uuid, before.time_millis)
-
 
 class Tag(Value):
     """A tag, as its file `tag-<name>` holds it: the snapshot, and how long it is kept."""
