@@ -59,7 +59,6 @@ class TaskRunner(Protocol):
         Of a batch that fails, the tasks that were running finish and are yielded too, then the
         first error is raised: the caller knows all files to delete.
         """
-        ...
 
 
 def as_ended(futures: Collection[Future[T]]) -> Iterator[Future[T]]:
@@ -125,11 +124,9 @@ class Executor(TaskRunner, Protocol[RowsT_contra]):
 
         Order: splits in the order given, rows of a split in key order if it was merged.
         """
-        ...
 
     def row_schema(self, rows: RowsT_contra) -> pa.Schema:
         """Return the Arrow schema of rows, without reading one."""
-        ...
 
     def map_rows(self, context: WriteContext, rows: RowsT_contra) -> WriteResult:
         """Write rows into data files, in their order wherever keys and sequences are equal.
@@ -137,7 +134,6 @@ class Executor(TaskRunner, Protocol[RowsT_contra]):
         `rows` holds the table's columns by name, in any order; they are checked before a file is
         written (`InvalidInputError`).
         """
-        ...
 
 
 @runtime_checkable
@@ -146,7 +142,6 @@ class TakingExecutor(Protocol):
 
     def takes(self, rows: object) -> bool:
         """Whether these are rows that `map_rows` takes."""
-        ...
 
 
 class CountingExecutor(Executor[RowsT_contra], TakingExecutor, Protocol[RowsT_contra]):
@@ -154,7 +149,6 @@ class CountingExecutor(Executor[RowsT_contra], TakingExecutor, Protocol[RowsT_co
 
     def count_rows(self, context: ReadContext, splits: Splits) -> int:
         """Return how many rows `map_splits` would yield; they do not come to the caller."""
-        ...
 
     def repeated_keys(
         self, context: ReadContext, splits: Splits, key: Sequence[str]
@@ -163,7 +157,6 @@ class CountingExecutor(Executor[RowsT_contra], TakingExecutor, Protocol[RowsT_co
 
         Nulls count as equal.
         """
-        ...
 
 
 @runtime_checkable
@@ -177,7 +170,6 @@ class ClusteringExecutor(Protocol):
 
         `read` has all columns of the table, which has neither primary key nor buckets.
         """
-        ...
 
 
 class RewritingExecutor(Protocol):
@@ -188,4 +180,3 @@ class RewritingExecutor(Protocol):
 
         `read` has all columns of the table; `write` may be another bucket count of it.
         """
-        ...

@@ -8,7 +8,6 @@ from typing import Protocol
 class Clock(Protocol):
     def now_millis(self) -> int:
         """Return epoch milliseconds."""
-        ...
 
     def sleep_millis(self, millis: float) -> None: ...
 

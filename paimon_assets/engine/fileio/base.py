@@ -76,7 +76,6 @@ class FileIO(Protocol):
     @property
     def spec(self) -> FileIOSpec:
         """How to open this storage elsewhere, as of now: credentials that end are renewed."""
-        ...
 
     def ahead(
         self,
@@ -116,7 +115,6 @@ class FileIO(Protocol):
 
     def read_bytes(self, path: str) -> bytes:
         """Read a whole file."""
-        ...
 
     def open_input(self, path: str, size: int | None = None) -> pa.NativeFile:
         """Open a file for random access; the caller closes it.
@@ -125,7 +123,6 @@ class FileIO(Protocol):
         which raises `FileNotFoundError` where there is no file, and `ChangedFileError` if it has
         another size. It reads ranges (`fileio.ranged`).
         """
-        ...
 
     def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Read the bytes between `(start, end)`, fewer where the file ends.
@@ -161,11 +158,9 @@ class FileIO(Protocol):
 
         For data files and manifests, whose fresh names no other process writes.
         """
-        ...
 
     def write_bytes(self, path: str, data: bytes) -> None:
         """Write a whole new file of a fresh name, with its parent directories."""
-        ...
 
     def publish(self, path: str, data: bytes) -> bool:
         """Create a file atomically with its whole content, only if there is none of that name.
@@ -176,18 +171,15 @@ class FileIO(Protocol):
         Raises:
             CommitUnknownError: The storage's answer was lost: the file may exist or not.
         """
-        ...
 
     def replace(self, path: str, data: bytes) -> None:
         """Create or overwrite a small file; readers see the old or the new content, no mixture."""
-        ...
 
     def write_hint(self, path: str, data: bytes) -> None:
         """Create or overwrite a few bytes, as cheaply as can be; readers may see a mixture.
 
         For values that every reader checks, such as the number of the newest snapshot.
         """
-        ...
 
     def write_hint_later(self, path: str, data: bytes) -> None:
         """Write a hint, or on an object store begin to: only deletions wait for its end."""
@@ -195,7 +187,6 @@ class FileIO(Protocol):
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of this path exists."""
-        ...
 
     def is_directory(self, path: str) -> bool:
         """Whether a directory of this path exists, asked where no file can have the name."""
@@ -203,11 +194,9 @@ class FileIO(Protocol):
 
     def file_size(self, path: str) -> int:
         """Return the bytes of a file."""
-        ...
 
     def list_directory(self, path: str) -> list[FileStatus]:
         """List a directory, not its subdirectories, by path; empty if it does not exist."""
-        ...
 
     def list_tree(self, path: str) -> Callable[[str], list[FileStatus]]:
         """Return a function that lists directories below a path, one after the other.
@@ -219,11 +208,9 @@ class FileIO(Protocol):
 
     def make_directory(self, path: str) -> None:
         """Create a directory and its parents; fine if it exists."""
-        ...
 
     def delete_file(self, path: str) -> None:
         """Delete a file; fine if it does not exist."""
-        ...
 
     def delete_files(self, paths: Sequence[str]) -> None:
         """Delete files as `delete_file` does; S3 takes 1,000 a request."""
@@ -232,7 +219,6 @@ class FileIO(Protocol):
 
     def delete_directory(self, path: str) -> None:
         """Delete a directory with all it holds; fine if it does not exist."""
-        ...
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete a directory if it is empty; return whether it is gone by this call.
@@ -240,7 +226,6 @@ class FileIO(Protocol):
         Files written there meanwhile stay. Object stores delete the object of an empty directory,
         and nothing else.
         """
-        ...
 
     def rename_directory(self, source: str, target: str) -> None:
         """Move a directory to a path that does not exist.
@@ -248,4 +233,3 @@ class FileIO(Protocol):
         Raises:
             AlreadyExistsError: The target exists.
         """
-        ...

@@ -41,7 +41,6 @@ class Renewing(FileIO, Protocol):
 
     def renewed_spec(self, refused: FileIOSpec | None) -> FileIOSpec:
         """Return a spec with newer credentials than the refused ones, if there are any."""
-        ...
 
 
 _RENEWING: WeakValueDictionary[str, Renewing] = WeakValueDictionary()

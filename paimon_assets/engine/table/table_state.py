@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paimon_assets.engine.control.maintenance.tag_files import DeletedTag
     from paimon_assets.engine.fileio.base import FileIO
     from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
-    from paimon_assets.engine.spec.metadata.snapshot import Snapshot, Tag
+    from paimon_assets.engine.spec.metadata.snapshot import Tag
     from paimon_assets.engine.spec.predicate.predicate import Predicate
     from paimon_assets.engine.spec.types.literals import Internal
     from paimon_assets.engine.table.system.table_health import TableShape

@@ -206,7 +206,6 @@ class Catalog(Protocol):
 
     def list_databases(self) -> list[str]:
         """Return the names of all databases, sorted."""
-        ...
 
     def create_database(self, name: str, *, ignore_if_exists: bool = False) -> None: ...
 
@@ -216,11 +215,9 @@ class Catalog(Protocol):
         Raises:
             InvalidInputError: It holds something and `cascade` is not set.
         """
-        ...
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of a database's tables, sorted."""
-        ...
 
     def load_table(
         self, identifier: Identifier, *, newest: TableSchema | None = None
@@ -233,11 +230,9 @@ class Catalog(Protocol):
             NotFoundError: No such database (kind `database-not-found`), table (`table-not-found`)
                 or branch (`branch-not-found`).
         """
-        ...
 
     def load_schema(self, identifier: Identifier) -> TableSchema:
         """Return the newest schema of a table."""
-        ...
 
     def create_table(
         self, identifier: Identifier, schema: Schema, *, ignore_if_exists: bool = False
@@ -247,7 +242,6 @@ class Catalog(Protocol):
         Returns:
             The schema the table has now: with `ignore_if_exists`, perhaps another's.
         """
-        ...
 
     def alter_table(self, identifier: Identifier, changes: Sequence[SchemaChange]) -> TableSchema:
         """Apply changes to the newest schema of a table or branch, all or none.
@@ -263,7 +257,6 @@ class Catalog(Protocol):
             CommitConflictError: Other writers were faster too often; nothing was changed.
             CommitUnknownError: No answer arrived; look at the newest schema first.
         """
-        ...
 
     def drop_table(
         self, identifier: Identifier, *, ignore_if_missing: bool = False, cascade: bool = False
@@ -274,11 +267,9 @@ class Catalog(Protocol):
             InvalidInputError: Its folder holds foreign files (kind `foreign-files`), and `cascade`
                 is not set; or is a link. Nothing was deleted.
         """
-        ...
 
     def rename_table(self, source: Identifier, target: Identifier) -> None:
         """Give a table another name, perhaps in another database."""
-        ...
 
 
 class VersionedCatalog(Catalog, Protocol):
@@ -304,7 +295,6 @@ class VersionedCatalog(Catalog, Protocol):
             NotFoundError: There is no such table or branch.
             StorageError: The catalog cannot say.
         """
-        ...
 
     def commit_snapshot(
         self,
@@ -339,7 +329,6 @@ class VersionedCatalog(Catalog, Protocol):
             PaimonError: As any change: nothing was committed. The caller deletes the files that the
                 snapshot names.
         """
-        ...
 
     def rollback_to(
         self, identifier: Identifier, target: int | str, *, from_snapshot: int | None = None
@@ -355,7 +344,6 @@ class VersionedCatalog(Catalog, Protocol):
             NotFoundError: No such snapshot or tag.
             CommitConflictError: The newest snapshot is not `from_snapshot`.
         """
-        ...
 
     def rollback_schema(self, identifier: Identifier, schema_id: int) -> None:
         """Make a schema the newest again; later ones go.
@@ -364,15 +352,12 @@ class VersionedCatalog(Catalog, Protocol):
             NotFoundError: No such schema.
             InvalidInputError: A snapshot, tag or changelog needs a later one; nothing was changed.
         """
-        ...
 
     def list_tags(self, identifier: Identifier) -> list[str]:
         """Return the names of all tags, sorted."""
-        ...
 
     def get_tag(self, identifier: Identifier, name: str) -> Tag:
         """Return a tag; NotFoundError (kind `tag-not-found`) if there is none."""
-        ...
 
     def create_tag(
         self,
@@ -388,15 +373,12 @@ class VersionedCatalog(Catalog, Protocol):
             AlreadyExistsError: There is a tag of this name (kind `tag-exists`).
             NotFoundError: There is no such snapshot (kind `snapshot-not-found`).
         """
-        ...
 
     def delete_tag(self, identifier: Identifier, name: str) -> None:
         """Delete a tag; NotFoundError (kind `tag-not-found`) if there is none."""
-        ...
 
     def list_branches(self, identifier: Identifier) -> list[str]:
         """Return the names of all branches but main, sorted."""
-        ...
 
     def create_branch(
         self, identifier: Identifier, name: str, *, from_tag: str | None = None
@@ -407,11 +389,9 @@ class VersionedCatalog(Catalog, Protocol):
             AlreadyExistsError: There is a branch of this name (kind `branch-exists`).
             NotFoundError: There is no such tag (kind `tag-not-found`).
         """
-        ...
 
     def drop_branch(self, identifier: Identifier, name: str) -> None:
         """Delete a branch; NotFoundError (kind `branch-not-found`) if there is none."""
-        ...
 
     def fast_forward(self, identifier: Identifier, name: str, *, keeps_main: bool = False) -> None:
         """Make main equal to a branch.
@@ -420,17 +400,14 @@ class VersionedCatalog(Catalog, Protocol):
             NotFoundError: There is no such branch (kind `branch-not-found`).
             CommitConflictError: Main has a commit that the branch lacks, and `keeps_main`.
         """
-        ...
 
     def list_consumers(self, identifier: Identifier) -> dict[str, int]:
         """Return consumer → the next snapshot it will read, by name."""
-        ...
 
     def reset_consumer(
         self, identifier: Identifier, consumer_id: str, next_snapshot: int | None
     ) -> None:
         """Let a consumer go on at a snapshot, a new one as well; None forgets it."""
-        ...
 
 
 @runtime_checkable
@@ -446,7 +423,6 @@ class QueryAuth(Protocol):
         Raises:
             AccessDeniedError: The reader may not.
         """
-        ...
 
 
 def refuse_unreadable(table: str, schema: TableSchema, catalog: object, *, verb: str) -> None:
@@ -472,7 +448,6 @@ class DatabaseCatalog(Protocol):
 
     def get_database(self, name: str) -> DatabaseResponse:
         """Return a database, with its properties and owner."""
-        ...
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
@@ -480,11 +455,9 @@ class DatabaseCatalog(Protocol):
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
-        ...
 
     def get_function(self, identifier: Identifier) -> FunctionResponse:
         """Return a function; NotFoundError (kind `function-not-found`) if there is none."""
-        ...
 
 
 @runtime_checkable
@@ -497,7 +470,6 @@ class ViewCatalog(Protocol):
 
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
-        ...
 
     def get_view(self, identifier: Identifier) -> ViewResponse: ...
 
@@ -505,10 +477,8 @@ class ViewCatalog(Protocol):
 
     def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
         """Change a view, all changes or none."""
-        ...
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None: ...
 
     def rename_view(self, source: Identifier, target: Identifier) -> None:
         """Give a view another name, perhaps in another database."""
-        ...

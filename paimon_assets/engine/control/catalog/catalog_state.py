@@ -250,7 +250,6 @@ class Folders(Protocol):
 
     def database_path(self, name: str) -> str:
         """Return the folder of a database that exists."""
-        ...
 
 
 class CatalogState:

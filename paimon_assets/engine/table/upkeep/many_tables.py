@@ -50,11 +50,9 @@ class TableNames(Protocol):
 
     def list_databases(self) -> list[str]:
         """Return the names of the databases."""
-        ...
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database."""
-        ...
 
 
 def tables_named(text: str, catalog: TableNames) -> list[Identifier]:

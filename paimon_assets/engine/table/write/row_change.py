@@ -69,12 +69,10 @@ class MergeSource(Protocol):
     @property
     def on(self) -> MergeOn:
         """The columns that decide whether rows match."""
-        ...
 
     @property
     def columns(self) -> Sequence[str]:
         """All columns of the source rows."""
-        ...
 
     def predicate(self) -> pred.Predicate | None:
         """Return a bound predicate that every row passes which matches a source row.
@@ -83,7 +81,6 @@ class MergeSource(Protocol):
             InvalidInputError: Kind `merge-duplicates` for source rows that are equal in the
                 columns `on`, `merge-on` for values that do not fit them.
         """
-        ...
 
     def change(
         self, change: write_tasks.RowChange, tasks: Sequence[write_tasks.RowChangeTask]
@@ -94,7 +91,6 @@ class MergeSource(Protocol):
             change: Without source.
             tasks: All that may hold matches.
         """
-        ...
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
         """Write the source rows that matched nothing in the last `change`, if there was one.
@@ -105,7 +101,6 @@ class MergeSource(Protocol):
         Returns:
             `report.rows_in` counts them.
         """
-        ...
 
 
 class ArrowSource(Struct, kw_only=True):
