@@ -7,29 +7,24 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from paimon_assets.assets import (
-    PaimonCatalogResource,
-    PaimonSparkResource,
-    paimon_input,
-    paimon_output,
-)
+from paimon_assets import assets
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.testkit.asset_tables import failure_text, rows_of
 from tests.testkit.io_manager_runs import io_run
 
 pytestmark = pytest.mark.spark
 
-SPARK = PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
+SPARK = assets.PaimonSparkResource(master="local[2]", extra={"spark.sql.shuffle.partitions": "2"})
 KEY = dg.AssetKey(["log", "events"])
 SCHEMA = Schema.of({"p": "STRING", "n": "INT"}, partition_keys=["p"])
 SHOPS = dg.StaticPartitionsDefinition(["it's", "y"])
 
 
 @pytest.fixture
-def lake(warehouse: str, spark: SparkSession) -> PaimonCatalogResource:
+def lake(warehouse: str, spark: SparkSession) -> assets.PaimonCatalogResource:
     """The catalog on Spark; the session was there before and is not the resource's to stop."""
     assert spark.range(1).count() == 1
-    return PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
+    return assets.PaimonCatalogResource(warehouse=warehouse, spark=SPARK)
 
 
 def events(
@@ -38,7 +33,7 @@ def events(
     @dg.asset(
         key=KEY,
         partitions_def=SHOPS,
-        metadata=paimon_output(schema=SCHEMA, partition_column="p", **options),
+        metadata=assets.paimon_output(schema=SCHEMA, partition_column="p", **options),
     )
     def table() -> Any:
         return spark.createDataFrame(values, "p string, n int")
@@ -47,12 +42,12 @@ def events(
 
 
 def test_spark_frames_are_written_and_read(
-    lake: PaimonCatalogResource, spark: SparkSession
+    lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     seen: list[list[int]] = []
 
     @dg.asset(
-        ins={"table": dg.AssetIn(KEY, metadata=paimon_input(columns=["n"], where="n > 1"))},
+        ins={"table": dg.AssetIn(KEY, metadata=assets.paimon_input(columns=["n"], where="n > 1"))},
         partitions_def=SHOPS,
     )
     def of_spark(table: DataFrame) -> dg.MaterializeResult[Any]:
@@ -74,7 +69,7 @@ def test_spark_frames_are_written_and_read(
 
 @pytest.mark.parametrize("mode", ["append", "overwrite", "overwrite_partitions"])
 def test_rows_outside_partition_are_refused(
-    mode: str, lake: PaimonCatalogResource, spark: SparkSession
+    mode: str, lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     for outside in ("x", None):
         asset = events(spark, [("y", 1), (outside, 2)], mode=mode)
@@ -85,7 +80,7 @@ def test_rows_outside_partition_are_refused(
 
 
 def test_table_is_inferred_from_spark_frame(
-    lake: PaimonCatalogResource, spark: SparkSession
+    lake: assets.PaimonCatalogResource, spark: SparkSession
 ) -> None:
     @dg.asset(key=KEY)
     def table() -> Any:
@@ -100,13 +95,13 @@ def test_table_is_inferred_from_spark_frame(
     assert rows_of(lake.catalog().get_table("default.copy")) == [{"id": 1, "v": "a"}]
 
 
-def test_nested_columns_are_read(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+def test_nested_columns_are_read(lake: assets.PaimonCatalogResource, spark: SparkSession) -> None:
     @dg.asset(key=["shop", "nested"])
     def table() -> Any:
         return spark.sql("SELECT 1 AS id, named_struct('a', 7, 'b', named_struct('c', 'x')) AS n")
 
     seen: list[Any] = []
-    columns = paimon_input(columns=["n.b.c", "id"])
+    columns = assets.paimon_input(columns=["n.b.c", "id"])
 
     @dg.asset(ins={"table": dg.AssetIn(["shop", "nested"], metadata=columns)})
     def reader(table: DataFrame) -> None:
@@ -117,9 +112,9 @@ def test_nested_columns_are_read(lake: PaimonCatalogResource, spark: SparkSessio
     assert seen == [{"n.b.c": "x", "id": 1}]
 
 
-def test_rows_are_deleted(lake: PaimonCatalogResource, spark: SparkSession) -> None:
+def test_rows_are_deleted(lake: assets.PaimonCatalogResource, spark: SparkSession) -> None:
     def table(values: list[tuple[int, str]], mode: str) -> dg.AssetsDefinition:
-        @dg.asset(key=["shop", "rows"], metadata=paimon_output(mode=mode))
+        @dg.asset(key=["shop", "rows"], metadata=assets.paimon_output(mode=mode))
         def rows() -> Any:
             return spark.createDataFrame(values, "id int, v string")
 

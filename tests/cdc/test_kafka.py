@@ -17,19 +17,11 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_assets import InvalidInputError, Schema, StorageError
+from paimon_assets import InvalidInputError, Schema, StorageError, cdc
 from paimon_assets.assets import (
     PaimonCatalogResource,
     PaimonSparkResource,
     build_file_ingestion_asset,
-)
-from paimon_assets.cdc import (
-    ChangeLog,
-    KafkaSource,
-    TopicConfig,
-    TopicLogConfig,
-    build_change_log_asset,
-    build_lag_sensor,
 )
 from paimon_assets.cdc.kafka import topics
 from paimon_assets.cdc.kafka.topics import library
@@ -51,8 +43,8 @@ ORDERS = Schema.of(
 LOG = Schema.of({"id": "BIGINT", "state": "STRING"})
 
 
-def source(broker: Broker, topic: str, **fields: Any) -> KafkaSource:
-    return KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=20, **fields)
+def source(broker: Broker, topic: str, **fields: Any) -> cdc.KafkaSource:
+    return cdc.KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=20, **fields)
 
 
 def lake(path: Path) -> PaimonCatalogResource:
@@ -60,10 +52,10 @@ def lake(path: Path) -> PaimonCatalogResource:
 
 
 def table_of(
-    broker: Broker, topic: str, log: ChangeLog | None = None, **fields: Any
+    broker: Broker, topic: str, log: cdc.ChangeLog | None = None, **fields: Any
 ) -> dg.AssetsDefinition:
     """Return a table of the newest row of each key."""
-    return build_change_log_asset(
+    return cdc.build_change_log_asset(
         "shop.orders", ORDERS, source=source(broker, topic, **fields), log=log
     )
 
@@ -87,7 +79,7 @@ def refusal(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource, **config:
 
 def config_of(asset: dg.AssetsDefinition, **fields: Any) -> dg.RunConfig:
     is_log = "Changes" in next(iter(asset.descriptions_by_key.values()))
-    made = TopicLogConfig(**fields) if is_log else TopicConfig(**fields)
+    made = cdc.TopicLogConfig(**fields) if is_log else cdc.TopicConfig(**fields)
     return dg.RunConfig(ops={asset.node_def.name: made})
 
 
@@ -158,7 +150,7 @@ def test_compacted_topic_is_table(broker: Broker, paimon: PaimonCatalogResource)
         topic, key=b"\xff", value=b'{"id": 20, "state": "new"}'
     )  # a key that is no text
     producer.flush()
-    log = ChangeLog(metadata={"at": "offset", "part": "partition"})
+    log = cdc.ChangeLog(metadata={"at": "offset", "part": "partition"})
     asset = table_of(broker, topic, log=log)
     shown = ok(asset, paimon)
     assert (shown["paimon/deletes"], shown["paimon/lag_records"]) == (2, 0)
@@ -178,7 +170,7 @@ def test_debezium_records_of_one_table_are_applied(
 ) -> None:
     topic = broker.create(1)
     asset = table_of(
-        broker, topic, format="debezium-json", log=ChangeLog(source_table="public.orders")
+        broker, topic, format="debezium-json", log=cdc.ChangeLog(source_table="public.orders")
     )
 
     def change(op: str, lsn: int, table: str = "orders", **values: Any) -> tuple[Any, Any]:
@@ -411,7 +403,7 @@ def test_new_partitions_of_rows_are_read_from_their_beginning(
 def test_topics_of_pattern_are_read(broker: Broker, paimon: PaimonCatalogResource) -> None:
     first = broker.create(1)
     second = broker.create(1, topic=f"{first}.b")
-    log = KafkaSource(bootstrap=broker.address, pattern=f"{first}*")
+    log = cdc.KafkaSource(bootstrap=broker.address, pattern=f"{first}*")
     asset = build_file_ingestion_asset("shop.orders", LOG, source=log)
     broker.send(first, *numbered_rows(1))
     broker.send(second, *numbered_rows(2))
@@ -432,7 +424,7 @@ def test_unreadable_record_is_named_by_its_offset(broker: Broker, tmp_path: Path
     producer = broker.producer()
     producer.produce(topic, value=b'null,"key":{"id":1}')  # beside the real key it would delete
     producer.flush()
-    shown = ok(table_of(broker, topic, log=ChangeLog(dead_letters="shop.bad")), lenient)
+    shown = ok(table_of(broker, topic, log=cdc.ChangeLog(dead_letters="shop.bad")), lenient)
     assert shown["paimon/dead_letters"] == 2
     letters = lenient.catalog().get_table("shop.bad").to_arrow().to_pylist()
     assert sorted((each["file"], each["line"]) for each in letters) == [
@@ -468,7 +460,7 @@ def test_refused_logins_and_certificates_name_way_out(
             monkeypatch.setenv("KAFKA_PASSWORD", password)
         if protocol[:4] == "SASL":
             options = {**SCRAM, "sasl.password": dg.EnvVar("KAFKA_PASSWORD"), **options}
-        log = KafkaSource(
+        log = cdc.KafkaSource(
             bootstrap=broker.addresses[listener],
             topic=topic,
             options={"security.protocol": protocol, **options},
@@ -504,7 +496,7 @@ def test_restarted_broker_loses_nothing(broker: Broker, paimon: PaimonCatalogRes
     broker.send(topic, *numbered_rows(*range(10)))
     ok(asset, paimon, max_records=4)
     broker.kill()
-    hasty = KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=1)
+    hasty = cdc.KafkaSource(bootstrap=broker.address, topic=topic, timeout_seconds=1)
     text = refusal(build_file_ingestion_asset("shop.orders", LOG, source=hasty), paimon)
     assert f"Kafka at {broker.address} does not answer" in text
     assert "Nothing was committed; correct the address, or try again." in text
@@ -518,7 +510,7 @@ def test_address_without_broker_is_named(
     paimon: PaimonCatalogResource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "_DOWN_SECONDS", 0)
-    source = KafkaSource(bootstrap="127.0.0.1:1", topic="clicks", timeout_seconds=600)
+    source = cdc.KafkaSource(bootstrap="127.0.0.1:1", topic="clicks", timeout_seconds=600)
     text = refusal(build_file_ingestion_asset("shop.orders", LOG, source=source), paimon)
     assert "Kafka at 127.0.0.1:1 does not answer for topic 'clicks'" in text
     assert "correct the address, or try again" in text
@@ -540,8 +532,8 @@ def test_broken_connection_does_not_end_partition() -> None:
 def test_sensor_requests_run_when_table_lags(broker: Broker, paimon: PaimonCatalogResource) -> None:
     topic = broker.create(1)
     asset, log = rows_in(broker, topic), source(broker, topic)
-    config = TopicConfig(follow_seconds=60)
-    sensor = build_lag_sensor(asset, source=log, records=3, config=config)
+    config = cdc.TopicConfig(follow_seconds=60)
+    sensor = cdc.build_lag_sensor(asset, source=log, records=3, config=config)
     keys: list[str | None] = []
     with dg.DagsterInstance.ephemeral() as instance:
 
@@ -585,7 +577,7 @@ def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> N
     broker.send(topic, *numbered_rows(3))
     faults = {60: Fault.FAIL}  # a call whose failure ends a commit
     unreliable = catalog_on(FaultyFileIO(LocalFileIO(), faults=faults), warehouse)
-    config = TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
+    config = cdc.TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
     with dg.DagsterInstance.ephemeral() as instance:
         thread = Thread(
             target=run,
@@ -753,4 +745,4 @@ def drain(asset: dg.AssetsDefinition, paimon: PaimonCatalogResource) -> None:
 )
 def test_invalid_source_is_refused(fields: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInputError, match=text):
-        KafkaSource(bootstrap="localhost:9092", **fields)
+        cdc.KafkaSource(bootstrap="localhost:9092", **fields)

@@ -5,14 +5,8 @@ import json
 import random
 from typing import Any
 
+from paimon_assets import cdc
 from paimon_assets.assets import PaimonCatalogResource
-from paimon_assets.cdc import (
-    ChangeLog,
-    DatabaseLog,
-    KafkaSource,
-    build_change_log_asset,
-    build_change_log_assets,
-)
 from paimon_assets.engine.spec.schema.schema import Schema
 from tests.cdc.kit.change_logs import debezium, with_types
 from tests.cdc.kit.kafka_broker import Broker
@@ -27,13 +21,13 @@ def test_avro_of_real_debezium_makes_rows_of_database(
     topic, (steps, schemas) = broker.create(1), recorded_steps()
     with RegistryServer(schemas, has_user=True).running() as server:
         options = {"schema.registry.url": server.uri, "schema.registry.basic.auth.user.info": USER}
-        asset = build_change_log_asset(
+        asset = cdc.build_change_log_asset(
             "shop.lines",
             Schema.of({"order_id": "BIGINT", "no": "INT"}, primary_keys=["order_id", "no"]),
-            source=KafkaSource(
+            source=cdc.KafkaSource(
                 bootstrap=broker.address, topic=topic, format="debezium-avro", options=options
             ),
-            log=ChangeLog(source_table="lines", on_truncate="empty", metadata={"k": "key"}),
+            log=cdc.ChangeLog(source_table="lines", on_truncate="empty", metadata={"k": "key"}),
             schema_policy="add",
         )
         rows: list[dict[str, Any]] = []
@@ -56,9 +50,11 @@ def test_avro_of_real_debezium_makes_rows_of_database(
 
 def test_each_topic_of_database_is_table(broker: Broker, paimon: PaimonCatalogResource) -> None:
     prefix = f"db{random.randrange(10**9)}"  # noqa: S311
-    database = DatabaseLog(database="shop", excluding=["*.secrets"])
-    pattern = KafkaSource(bootstrap=broker.address, pattern=f"{prefix}.*", format="debezium-json")
-    [asset] = build_change_log_assets(database, source=pattern)
+    database = cdc.DatabaseLog(database="shop", excluding=["*.secrets"])
+    pattern = cdc.KafkaSource(
+        bootstrap=broker.address, pattern=f"{prefix}.*", format="debezium-json"
+    )
+    [asset] = cdc.build_change_log_assets(database, source=pattern)
 
     def send(table: str, op: str, lsn: int, **values: Any) -> None:
         kinds = {"id": "int64", "state": "string"}

@@ -15,11 +15,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.split import DeletionFile
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import NotFoundError
-from paimon_assets.engine.spec.evolution.schema_change import (
-    AddColumn,
-    RenameColumn,
-    UpdateColumnType,
-)
+from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.predicate.predicate import And, CompareOp, Comparison, Or, bind
 from paimon_assets.engine.spec.schema.schema import Schema, first_table_schema
 from paimon_assets.engine.spec.types import data_types
@@ -80,8 +76,8 @@ def test_orc_files_read_same(spark, new_catalog):
     table = new_table(new_catalog, ORC_TYPES, *listed, options={"file.format": "orc"})
     table = table.alter(
         [
-            RenameColumn(field_names=("number",), new_name="whole"),
-            AddColumn(field_names=("late",), data_type=data_types.bigint()),
+            sc.RenameColumn(field_names=("number",), new_name="whole"),
+            sc.AddColumn(field_names=("late",), data_type=data_types.bigint()),
         ]
     )
     for where in (None, "whole IS NULL", "whole > -1000 AND late IS NULL"):
@@ -209,9 +205,9 @@ def test_engine_reads_older_schemas_and_merges(spark, new_catalog):
     table = new_table(new_catalog, COLUMNS, *some_rows(), options={"file.format": "parquet"})
     table = table.alter(
         [
-            RenameColumn(field_names=("value",), new_name="amount"),
-            UpdateColumnType(field_names=("amount",), new_data_type=data_types.bigint()),
-            AddColumn(field_names=("extra",), data_type=data_types.string()),
+            sc.RenameColumn(field_names=("value",), new_name="amount"),
+            sc.UpdateColumnType(field_names=("amount",), new_data_type=data_types.bigint()),
+            sc.AddColumn(field_names=("extra",), data_type=data_types.string()),
         ]
     )
     write(table, {"id": 50, "part": "c", "amount": 2**40, "extra": "new"})
@@ -244,10 +240,10 @@ def test_partition_folder_with_renamed_columns_is_one_scan(spark, new_catalog, t
     table.segments().add(foreign_folder(tmp_path / "home"), EmbeddedExecutor())
     table = table.alter(
         [
-            RenameColumn(field_names=("amount",), new_name="x"),
-            RenameColumn(field_names=("id",), new_name="amount"),
-            RenameColumn(field_names=("x",), new_name="id"),
-            AddColumn(field_names=("extra",), data_type=data_types.string()),
+            sc.RenameColumn(field_names=("amount",), new_name="x"),
+            sc.RenameColumn(field_names=("id",), new_name="amount"),
+            sc.RenameColumn(field_names=("x",), new_name="id"),
+            sc.AddColumn(field_names=("extra",), data_type=data_types.string()),
         ]
     )
     write(table, {"amount": 9, "id": 1, "extra": "e", "part": "own", "day": 3})

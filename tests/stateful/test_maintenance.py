@@ -17,13 +17,9 @@ import pytest
 from paimon_assets.engine.contract.executor import Curve
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.control.file_store import FileStore
+from paimon_assets.engine.control.maintenance import expire_snapshots as expiry
 from paimon_assets.engine.control.maintenance import references as ref
 from paimon_assets.engine.control.maintenance.expire_partitions import compact_manifests
-from paimon_assets.engine.control.maintenance.expire_snapshots import (
-    Retention,
-    expire_changelogs,
-    expire_snapshots,
-)
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.control.maintenance.tag_files import delete_tag
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
@@ -262,15 +258,15 @@ class History:
 
     def expire(self) -> None:
         keep = self._retention()
-        self._maintain(lambda: expire_snapshots(self._store, retention=keep))
+        self._maintain(lambda: expiry.expire_snapshots(self._store, retention=keep))
 
     def expire_changelogs(self) -> None:
         keep = self._retention()
-        self._maintain(lambda: expire_changelogs(self._store, retention=keep))
+        self._maintain(lambda: expiry.expire_changelogs(self._store, retention=keep))
 
-    def _retention(self) -> Retention:
+    def _retention(self) -> expiry.Retention:
         kept, limit = self._rng.randint(1, 4), self._rng.randint(2, 9)
-        return Retention(min_count=1, max_count=kept, time_ms=10**15, limit=limit)
+        return expiry.Retention(min_count=1, max_count=kept, time_ms=10**15, limit=limit)
 
     def look_for_orphans(self) -> None:
         before = stored_files(self._store)
@@ -335,7 +331,7 @@ class TangledHistory(History):
     def expire_a_branch(self) -> None:
         keep = self._retention()
         for branch in self._some_branch():
-            self._maintain(partial(expire_snapshots, branch._store, retention=keep))
+            self._maintain(partial(expiry.expire_snapshots, branch._store, retention=keep))
 
     def fast_forward(self) -> None:
         for branch in self._some_branch():
