@@ -1,5 +1,6 @@
 """Schema policies: a changed declaration beside a changed table."""
 
+import re
 from typing import Any
 
 import dagster as dg
@@ -252,5 +253,6 @@ def test_refusal_names_policies_that_make_change(
     refused = io_run(by_decorator(declared, rows), paimon)
     text = failure_text(refused)
     assert {each for each in ("add", "widen", "sync") if f"'{each}'" in text} == policies
+    assert re.search(r"Change the declaration(, evolve the table,| or evolve the table\.)", text)
     for policy in policies:
         ok(by_decorator(declared, rows, schema_policy=policy), paimon)

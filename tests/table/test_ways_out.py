@@ -562,7 +562,7 @@ WAYS = [
      lambda _: open_catalog(" "), lambda at: open_catalog(str(at.path))),
     ("path", "shorten it", lambda at: open_table(f"{at.path}/{'x' * 300}"),
      lambda at: open_table(at.table().path)),
-    ("table-not-found", "`list_tables` shows the names",
+    ("table-not-found", "`list_tables` and `paimon-assets ls` show the names",
      lambda at: (at.table(), at.catalog.health("x.*")),
      lambda at: at.catalog.health(*(f"db.{name}" for name in at.catalog.list_tables("db")))),
     ("half-character", "Correct it", lambda at: create(at, NUMBERS, comment="\ud800"),

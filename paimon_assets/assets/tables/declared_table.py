@@ -206,16 +206,16 @@ def verify_schema(
     shown = declared if policy is SchemaPolicy.ERROR else expected
     differences = list(schema_differences(shown, stored))
     if reach := [f"'{each}'" for each in SchemaPolicy if _reaches(each, stored, declared)]:
-        way_out = f", or let the asset do it (schema_policy {' or '.join(reach)})"
+        way_out = f", evolve the table, or let the asset do it (schema_policy {' or '.join(reach)})"
     elif policy is SchemaPolicy.ERROR:
-        way_out = ""
+        way_out = " or evolve the table"
         unreachable = _changes_of(SchemaPolicy.SYNC, stored, declared).unreachable
     else:
-        way_out = f"; the schema policy '{policy}' does not reach it"
+        way_out = f" or evolve the table; the schema policy '{policy}' does not reach it"
     why = f" {' '.join(unreachable)}" if unreachable else ""
     raise InvalidInputError(
         f"Table {identifier} is not as the asset declares: {'; '.join(differences)}.{why} "
-        f"Change the declaration, evolve the table before materializing{way_out}.",
+        f"Change the declaration{way_out}.",
         kind="schema-drift",
         table=str(identifier),
         differences=len(differences),

@@ -350,7 +350,8 @@ class TableCatalog:
         names = [f"{a}.{b}" for a, b in zip(*(c.to_pylist() for c in columns), strict=True)]
         for pattern in patterns:
             if not matching(names, pattern):
-                message = f"No table matches '{pattern}'; `list_tables` shows the names."
+                ways = "`list_tables` and `paimon-assets ls` show the names"
+                message = f"No table matches '{pattern}'; {ways}."
                 raise errors.NotFoundError(message, kind="table-not-found", table=pattern)
         return rows
 
