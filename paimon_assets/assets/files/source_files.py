@@ -476,8 +476,9 @@ class _Columns(Struct, kw_only=True):
 
     def _compare_names(self, path: str, names: Sequence[str], expected: Sequence[str]) -> None:
         source, parts = self.source, []
-        unknown = [name for name in names if name not in expected]
-        missing = [name for name in expected if name not in names]
+        known, given = {*expected}, {*names}
+        unknown = [name for name in names if name not in known]
+        missing = [name for name in expected if name not in given]
         if source.missing_columns == "null":
             missing = [name for name in missing if name in self.required]
         elif source.kind.format == "json" and source.extra_columns == "add":
@@ -521,7 +522,8 @@ class _Columns(Struct, kw_only=True):
         if declared is None or self.source.schema is not None:
             return
         kind = kind.value_type if pat.is_dictionary(kind) else kind
-        wanted = declared.field(own.name).type if own.name in declared.names else None
+        place = declared.get_field_index(own.name)
+        wanted = declared.field(place).type if place >= 0 else None
         try:
             fits = pat.is_null(kind) or bool(from_arrow_type(kind))
         except errors.InvalidInputError:

@@ -125,10 +125,10 @@ class InputCheck:
         if self._accepted is None or batch.schema != self._accepted:
             self._check_names(batch.schema)
             self._accepted = batch.schema
-        columns = []
+        columns, given = [], {*batch.schema.names}
         for column, arrow in zip(self.schema.fields, self._target, strict=True):
             default = self._defaults.get(column.name)
-            if column.name not in batch.schema.names:
+            if column.name not in given:
                 nulls = pa.nulls(batch.num_rows, arrow.type)
                 columns.append(nulls if default is None else pa.repeat(default, batch.num_rows))
                 continue
@@ -161,11 +161,12 @@ class InputCheck:
         ) from cause
 
     def _check_names(self, rows: pa.Schema) -> None:
-        repeated = [name for name, count in Counter(rows.names).items() if count > 1]
+        counts = Counter(rows.names)
+        repeated = [name for name, count in counts.items() if count > 1]
         missing = [
             name
             for name in self.schema.field_names
-            if name not in rows.names and name not in self._optional
+            if name not in counts and name not in self._optional
         ]
         extra = [name for name in rows.names if name not in self.schema.by_name]
         unknown = (
