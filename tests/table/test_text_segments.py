@@ -121,6 +121,15 @@ def test_headerless_csv_columns_keep_places(catalog, tmp_path):
     assert catalog.get_table("db.t").to_arrow(["z"]).to_pylist() == [{"z": "x"}]
 
 
+@pytest.mark.parametrize("start", ["", "\n", "\r\n\r\n", "\ufeff\n", "#\n\n#\n"])
+def test_given_names_replace_header_behind_blank_lines(catalog, tmp_path, start):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text(f"{start}x,y\n\n1,p\n")
+    table = new_table(catalog, {"a": "INT", "s": "STRING"})
+    add_segment(table, tmp_path / "in", "csv", options={"fileHeader": "a,s", "comment": "#"})
+    assert table.to_arrow().to_pylist() == [{"a": 1, "s": "p"}]
+
+
 @pytest.mark.parametrize(
     ("file_format", "text", "options"),
     [

@@ -199,7 +199,9 @@ class CsvReader(CountedRows):
             stream = as_file(streams.without_escapes(stream, text))
         if text.comment:
             stream = as_file(streams.without_comments(stream, text))
-        return as_file(ended_lines(stream), in_blocks=True)
+        lines = ended_lines(stream)
+        skips_names = text.names is not None and text.has_header
+        return as_file(_from_first_text(lines) if skips_names else lines, in_blocks=True)
 
     def _open(
         self,
@@ -232,6 +234,15 @@ class CsvReader(CountedRows):
                 decimal_point=text.decimal_point,
             ),
         )
+
+
+def _from_first_text(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a CSV without blank lines at its start, of which Arrow skips one as the names."""
+    for block in blocks:
+        if text := block.removeprefix(streams.BYTE_ORDER_MARK).lstrip(b"\r\n"):
+            yield text
+            break
+    yield from blocks
 
 
 class JsonReader(CountedRows):
