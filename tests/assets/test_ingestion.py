@@ -91,7 +91,8 @@ def test_run_without_new_files_commits_nothing(
     run(events(landing), paimon)
     result = run(events(landing), paimon)
     shown = metadata_of(result, KEY)
-    assert "nothing was committed" in shown["paimon/note"]
+    assert "nothing was committed" in shown["paimon/summary"]
+    assert [*shown][:2] == ["paimon/summary", "paimon/rows_in"]
     assert (shown["paimon/files_ingested"], shown["paimon/rows_in"]) == (0, 0)
     assert data_version_of(result, KEY).startswith("1-")
     assert [snapshot.id for snapshot in table_of(paimon).snapshots()] == [1]
@@ -128,7 +129,7 @@ def test_max_files_takes_first_files(landing: Path, paimon: PaimonCatalogResourc
 def test_dry_run_reports_and_writes_nothing(landing: Path, paimon: PaimonCatalogResource) -> None:
     land(landing, "a.parquet", 1)
     shown = metadata_of(run(events(landing), paimon, run_config=config(dry_run=True)), KEY)
-    assert "Dry run: 1 new file would be ingested" in shown["paimon/note"]
+    assert "Dry run: 1 new file would be ingested" in shown["paimon/summary"]
     assert paimon.catalog().list_databases() == []
 
 
@@ -402,7 +403,7 @@ def test_files_without_rows_are_ingested(landing: Path, paimon: PaimonCatalogRes
     land(landing, "a.parquet")
     run(events(landing), paimon)
     shown = metadata_of(run(events(landing), paimon), KEY)
-    assert "it had 1 file before" in shown["paimon/note"]
+    assert "it had 1 file before" in shown["paimon/summary"]
 
 
 def test_ingestion_asset_has_no_partitions_and_no_check_specs(landing: Path) -> None:

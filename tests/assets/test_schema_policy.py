@@ -210,7 +210,7 @@ def test_dry_run_creates_and_changes_no_table(
         return asset, lambda: metadata_of(io_run(asset, paimon, run_config=config), KEY)
 
     first, tried = dry({"id": "INT", "v": "INT"})
-    assert "1 new file" in tried()["paimon/note"]
+    assert "1 new file" in tried()["paimon/summary"]
     assert paimon.catalog().list_databases() == []
     assert ok(first, paimon)["paimon/files_ingested"] == 1
     table = paimon.catalog().get_table("db.t")

@@ -81,7 +81,7 @@ def test_several_runs_make_table_of_database(landing: Path, paimon: PaimonCatalo
     assert second["paimon/deletes"] == 1
     assert second["paimon/log"] == "postgresql:pg::"
     assert second["paimon/lag_seconds"] > 0
-    assert "no new file" in apply_log(asset, paimon)["paimon/note"].lower()
+    assert "no new file" in apply_log(asset, paimon)["paimon/summary"].lower()
 
 
 def test_late_and_repeated_files_are_ordered(landing: Path, paimon: PaimonCatalogResource) -> None:

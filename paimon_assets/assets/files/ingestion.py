@@ -180,7 +180,7 @@ class IngestionRun(Generic[_Intake]):
     def nothing_written(self, numbers: Metadata) -> dg.MaterializeResult[Any]:
         note = self.intake.nothing_note(dry_run=self.config.dry_run)
         self.step.log.info(note)
-        metadata = {**numbers, **table_write.NOTHING_WRITTEN, "paimon/note": note}
+        metadata = {"paimon/summary": note, **table_write.NOTHING_WRITTEN, **numbers}
         results = self.audit.results()
         return table_write.result_of(self.paimon, self.table, None, metadata, results)
 
