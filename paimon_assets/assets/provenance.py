@@ -51,7 +51,7 @@ class Step(Value, dict=True):
     log: logging.Logger
     key: str
     output_key: str
-    """The step key; of an IO manager's output with the name of the output."""
+    """The step key; for the output of an IO manager with the name of the output."""
     asset_key: dg.AssetKey | None
     """None for the output of an op, and for several assets."""
     partition_keys: tuple[str, ...]

@@ -165,7 +165,7 @@ class PaimonSparkResource(dg.ConfigurableResource):  # type: ignore[type-arg]  #
 
     @property
     def spark_session(self) -> Any:
-        """The SparkSession; dagster-pyspark's name for `session()`, and raises as that."""
+        """Return and raise as `session()`, under the name that dagster-pyspark uses."""
         return self.session()
 
     @property

@@ -175,7 +175,7 @@ def read_ranges(
 
 
 def _read_reported(read: Read, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ranges in pieces, behind each range its report."""
+    """Yield the rows of each range in pieces, then the report of the range."""
     with encoded_errors():
         for span, first in _ranges_in(batches):
             found, report = read(span, first)

@@ -117,7 +117,7 @@ def roots_of(store: FileStore) -> list[Root]:
 
 
 def _read_list(root: Root, name: str) -> Sequence[ManifestFileMeta]:
-    """Return the manifests of a list; of a tag or changelog some lists may be gone."""
+    """Return the manifests of a list; lists of a tag or changelog may be deleted."""
     try:
         return root.store.manifests.read_list(name)
     except NotFoundError:

@@ -44,7 +44,7 @@ MOST_BYTES = 32 * 1024 * 1024
 BODY_SECONDS = 60.0
 """How long a client may take to send one."""
 MOST_TOGETHER = 8 * MOST_BYTES
-"""Bytes of memory that all bodies at once may become; of one principal, half of them."""
+"""Bytes of memory for all bodies at once; the bodies of one principal may use half of them."""
 MOST_UNFINISHED = 128
 """Bodies that one principal sends at once."""
 _MEMBER_BYTES = 48

@@ -254,8 +254,8 @@ class SparkExecutor:
     ) -> WriteResult:
         """Shuffle rows into ranges of about a file each; see `contract.executor`.
 
-        Rows with columns of types Spark does not have are sorted in this process; so are those
-        with nanoseconds, which Spark cuts.
+        This process sorts rows with columns of types that Spark lacks, or with nanoseconds, which
+        Spark cuts.
         """
         if not types.holds_exactly(read.fields):
             return EmbeddedExecutor().cluster(read, splits, write, order)

@@ -1,4 +1,4 @@
-"""Rows of a partition: windows and keys against a column, on every kind of frame."""
+"""Rows outside the partition of a run are refused, in every kind of frame."""
 
 import datetime as dt
 from typing import Any

@@ -180,7 +180,7 @@ def test_floating_point_is_ordered_as_java_does(root):
     assert all(below < above for below, above in pairwise(keys))
 
 
-def test_nan_is_one_value():
+def test_nans_of_both_signs_are_equal():
     assert comparable([DOUBLE], math.nan) == comparable([DOUBLE], -math.nan)
 
 

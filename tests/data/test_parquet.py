@@ -72,7 +72,7 @@ def test_prefixes_prune_row_groups(two_groups):
     assert groups(two_groups, pred.StartsWith("s", "gam")) == [1]
 
 
-def test_batches_have_columns_asked_for_in_that_order(two_groups):
+def test_batches_have_requested_columns_in_order(two_groups):
     batches = file_batches(two_groups, ["s", "i"], 3)
     assert all(batch.num_rows <= 3 for batch in batches)
     assert pa.Table.from_batches(batches).equals(TABLE.select(["s", "i"]))

@@ -82,7 +82,7 @@ def test_other_merge_engines_log_input(tmp_path, engine):
     assert kit.read_file(tmp_path, log.file_name)["v"].to_pylist() == ["a", None, "c"]
 
 
-def test_changelog_files_have_options_of_their_own(tmp_path):
+def test_changelog_files_follow_changelog_options(tmp_path):
     options = {
         "changelog-file.prefix": "log-",
         "changelog-file.compression": "gzip",

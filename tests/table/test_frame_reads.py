@@ -214,7 +214,7 @@ def test_partitions_that_filter_leaves_out_are_not_read(table):
     ],
     ids=range(12),
 )
-def test_polars_filters_scan_as_frame(table, make):
+def test_polars_filter_of_scan_equals_filter_of_frame(table, make):
     polars = pytest.importorskip("polars")
     read = table.new_read_builder()
     expected = read.to_polars().filter(make(polars.col))["id"].to_list()

@@ -86,7 +86,7 @@ def read(context: ReadContext, split: DataSplit) -> list[dict[str, Any]]:
 
 
 def open_file(path: Path | str, **how: Any) -> FormatReader:
-    """Open a file of the format that its name ends in."""
+    """Open a file in the format of its suffix."""
     return open_reader(FILE_IO, str(path), file_format=str(path).rpartition(".")[2], **how)
 
 

@@ -1,4 +1,4 @@
-"""The tables a job is about: those of its assets, and those its form names."""
+"""The tables of a job: those of its assets, and those named in the Launchpad."""
 
 import re
 from collections.abc import Sequence

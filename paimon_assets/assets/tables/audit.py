@@ -47,7 +47,7 @@ class Batch(Value):
     table: str
     """`database.table`, for messages."""
     read: ReadBuilder
-    """The read of the batch; of each key its last row, deletes left out."""
+    """A read of the batch: the last row of each key, without deletes."""
     executor: Executor[Any]
     physical_rows: int
     shows_values: bool = True

@@ -1,4 +1,4 @@
-"""Records of topics → changes, whose place is the offset."""
+"""Turn records of topics into changes; the position of a change is its offset."""
 
 from collections.abc import Mapping
 from functools import cached_property

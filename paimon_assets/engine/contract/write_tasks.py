@@ -99,7 +99,7 @@ class RowChangeTask(Value):
     """Files of one bucket in which rows change."""
 
     splits: tuple[DataSplit, ...]
-    """At least one; of a table without primary key exactly one."""
+    """At least one; exactly one for a table without primary key."""
     index_files: tuple[IndexFileMeta, ...] = ()
     """Index files of deletion vectors that the task may replace: no other task does."""
     index_directory: str = ""

@@ -47,7 +47,7 @@ def pointed_ledger(store: FileStore, key: str) -> str | None:
 
 
 def ledger_files(store: FileStore, name: str) -> tuple[str, ...]:
-    """Return the names of a ledger and of its parts; of one that is gone or damaged, its own."""
+    """Return the names of a ledger and its parts, or its own name if it cannot be read."""
     try:
         members = json.loads(store.file_io.read_bytes(store.paths.ledger(name)))
         return (name, *(plain_name(part[0]) for part in members.get("parts", ())))

@@ -92,7 +92,7 @@ class _LiveBuckets(Struct):
         return True
 
     def fixed_buckets(self, partitions: Iterable[bytes] | None = None) -> dict[bytes, int]:
-        """Return the fixed bucket counts of some partitions; of all for None."""
+        """Return the fixed bucket counts of partitions, of all partitions for None."""
         keys = self.partitions if partitions is None else partitions
         states = ((key, self.partitions.get(key)) for key in keys)
         return {key: state.total_buckets for key, state in states if state and state.total_buckets}

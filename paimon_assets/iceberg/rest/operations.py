@@ -63,7 +63,7 @@ def refuse_oauth() -> Refusal:
 
 
 def list_namespaces(service: Service, request: Request) -> Answer:
-    """List the databases the principal may list; none holds another."""
+    """List the databases that the principal may list; namespaces have one level."""
     if request.query.get("parent"):
         _namespace(service, request, request.query["parent"])
         return {"namespaces": [], "next-page-token": None}

@@ -64,7 +64,7 @@ def to_numpy(values: Array) -> npt.NDArray[Any]:
 
 
 def numbers_of(column: Array, dtype: npt.DTypeLike, width: int = 1) -> npt.NDArray[Any]:
-    """Return the memory of values of fixed width as numbers, of which each value has `width`."""
+    """Return the memory of values of fixed width as numbers; each value has `width` of them."""
     kind, data = np.dtype(dtype), cast(Any, column.buffers()[1])
     if data is None:
         return np.zeros(len(column) * width, kind)

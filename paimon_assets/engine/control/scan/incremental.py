@@ -498,7 +498,7 @@ def _steps(store: FileStore, between: Between) -> Iterator[Snapshot]:
 
 
 def _step(store: FileStore, snapshot_id: int) -> Snapshot | None:
-    """Return a snapshot; of an expired one its changelog may be left."""
+    """Return a snapshot, or the changelog that an expired snapshot left."""
     snapshot = store.snapshots.snapshot_or_none(snapshot_id)
     return snapshot or store.changelogs.changelog_or_none(snapshot_id)
 

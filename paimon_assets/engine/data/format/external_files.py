@@ -135,7 +135,7 @@ def open_external_file(
 
 
 def _fields(columns: pa.Schema, kind: FileKind) -> Iterator[DataField]:
-    """Yield the columns that tables can have; of texts each is one."""
+    """Yield the columns of types that tables can have; text files have only these."""
     for number, each in enumerate(columns):
         with suppress(*() if kind.is_text else (InvalidInputError,)):
             data_type = from_arrow_type(each.type, nullable=True)

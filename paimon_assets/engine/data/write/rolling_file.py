@@ -1,4 +1,4 @@
-"""Data files of one bucket: a next file begins at the target size; each yields a DataFileMeta.
+"""Write the data files of one bucket, each of the target size; each yields a DataFileMeta.
 
 The Arrow schema of data files has types, nullability and field ids. Readers match columns by name;
 other engines write the ids, at every depth, since 1.0.

@@ -74,8 +74,8 @@ class Schema(Value, rename="camel"):
 
         Raises:
             FormatError: A type text does not parse.
-            InvalidInputError: A key or `comments` names a column that does not exist, columns are
-                neither of the above, or an Arrow type has no equivalent.
+            InvalidInputError: A key or `comments` names a column that does not exist, `columns` is
+                of another type, or an Arrow type has no equivalent.
 
         >>> Schema.of({"id": "BIGINT", "name": "STRING"}, primary_keys=["id"]).fields[0].id
         0

@@ -367,7 +367,7 @@ def _ownership_error(path: str, reason: str) -> errors.InvalidInputError:
 def _partition_folders(
     store: FileStore, root: str, files: Sequence[segments.FolderFile]
 ) -> list[PartitionFolder]:
-    """Group files by the partition their folders name; of an unpartitioned table, into one."""
+    """Group files by the partition of their folders; a table without partitions has one group."""
     if not store.schema.partition_keys:
         return [PartitionFolder(name="", partition=EMPTY_ROW, text="", files=tuple(files))]
     by_folder: dict[str, list[segments.FolderFile]] = defaultdict(list)

@@ -56,7 +56,7 @@ class StagedBatch(Value):
         return self.snapshot.total_record_count
 
     def new_read_builder(self) -> ReadBuilder:
-        """Begin to describe a read of the batch; of each key its last row, deletes left out."""
+        """Begin to describe a read of the batch: the last row of each key, without deletes."""
         if not self.store.schema.has_primary_key:
             return ReadBuilder(store=self.store)
         return batch_read(self.store, self.snapshot)  # also rows that wait for a compaction
