@@ -462,7 +462,7 @@ class Model:
         may_be_hidden = self.world.kind is Kind.HDFS and any(
             record.task.name == "erase" and record.stumbled for record in self.records
         )
-        deletes = self._is_moving or self._has("expire", "rollback", "forward", "untag")
+        deletes = self._is_moving or self._has("expire", "rollback", "undo", "forward", "untag")
         lost = self.first - self.roots.keys()
         assert not lost or deletes or may_be_hidden, f"{lost} are lost"
 
@@ -470,7 +470,7 @@ class Model:
         """Raise if a tag is back, or names the snapshot of before."""
         changes = [r for r in self.records if r.task.name in ("untag", "retag")]
         last = max(changes, key=self._end_of, default=None)
-        if last is None or last.outcome != "done" or self._has("rollback", "forward"):
+        if last is None or last.outcome != "done" or self._has("rollback", "undo", "forward"):
             return
         if not any(r is not last and self._end_of(r) > last.began for r in changes):
             root = self.roots.get(path)
@@ -527,7 +527,7 @@ class Model:
         if isinstance(record.value, Snapshot) and record.outcome == "done":
             is_there = record.value.uuid in line
             rivals = self.records
-            if record.task.name == "rollback":  # a killed expiration may not put its target back
+            if record.task.name in ("rollback", "undo"):  # a killed expiration may not put it back
                 rivals = [r for r in rivals if r.task.name == "expire" and r.stumbled]
             undone = any(self._may_undo(other, record) for other in rivals)
             assert undone or is_there, f"'{record.task.user}' was acknowledged, and is lost"

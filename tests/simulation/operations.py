@@ -257,6 +257,7 @@ OPERATIONS: dict[str, Operation] = {
     "expire": _on(lambda t, _: expire_snapshots(t._store, retention=NEWEST)),
     "clean": _on(lambda t, _: clean_orphan_files(t._store, older_than_ms=AGE_MS, dry_run=False)),
     "rollback": _on(lambda t, _: t.rollback_to(_UNDONE_TO).snapshot, undoes=True),
+    "undo": _on(lambda t, _: t.rollback_to(NAMED).snapshot, undoes=True),
     "tag": _on(lambda t, task: t.tags.create(f"tag-{task.number}", NAMED)),
     "untag": _on(lambda t, _: t.tags.delete(TAG)),
     "retag": _on(lambda t, _: t.tags.replace(TAG, NAMED)),
