@@ -211,7 +211,7 @@ class Model:
         """
         undoing = [r for r in self.records if OPERATIONS[r.task.name].undoes]
         if self.world.kind is Kind.HDFS and any(
-            r.task.name == "forward" and r.ended is None for r in undoing
+            r.task.name in ("forward", "revert") and r.ended is None for r in undoing
         ):
             return True
         return any(
@@ -462,7 +462,9 @@ class Model:
         may_be_hidden = self.world.kind is Kind.HDFS and any(
             record.task.name == "erase" and record.stumbled for record in self.records
         )
-        deletes = self._is_moving or self._has("expire", "rollback", "undo", "forward", "untag")
+        deletes = self._is_moving or self._has(
+            "expire", "rollback", "undo", "forward", "revert", "untag"
+        )
         lost = self.first - self.roots.keys()
         assert not lost or deletes or may_be_hidden, f"{lost} are lost"
 
@@ -470,7 +472,11 @@ class Model:
         """Raise if a tag is back, or names the snapshot of before."""
         changes = [r for r in self.records if r.task.name in ("untag", "retag")]
         last = max(changes, key=self._end_of, default=None)
-        if last is None or last.outcome != "done" or self._has("rollback", "undo", "forward"):
+        if (
+            last is None
+            or last.outcome != "done"
+            or self._has("rollback", "undo", "forward", "revert")
+        ):
             return
         if not any(r is not last and self._end_of(r) > last.began for r in changes):
             root = self.roots.get(path)

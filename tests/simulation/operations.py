@@ -219,6 +219,13 @@ def _put(rows: Rows, key: int) -> Rows:
     return {**rows, key: (key,)}
 
 
+def _revert(table: Table, task: Task) -> object:
+    """Let main become a new branch, which lacks main's newest snapshot."""
+    name = f"branch-{task.number}"
+    table.branches.create(name, snapshot_id=NAMED)
+    return table.branches.fast_forward(name)
+
+
 OPERATIONS: dict[str, Operation] = {
     "append": _on(_append, _put),
     "upsert": _on(
@@ -263,6 +270,7 @@ OPERATIONS: dict[str, Operation] = {
     "retag": _on(lambda t, _: t.tags.replace(TAG, NAMED)),
     "branch": _on(lambda t, task: t.branches.create(f"branch-{task.number}", snapshot_id=NAMED)),
     "forward": _on(lambda t, _: t.branches.fast_forward("side"), undoes=True),
+    "revert": _on(_revert, undoes=True),
     "promote": Operation(_promote, _put),
     "follow": _on(lambda t, _: repair(t._store)),
     "alter": _on(lambda t, task: t.alter([add_column(f"c{task.number}", "INT")])),
