@@ -382,6 +382,7 @@ def test_damaged_file_is_named(
     text = failure_text(run(events(landing, source=source), paimon))
     reasons = {"csv": "bad.csv', line 2: ", "parquet": "bad.parquet' cannot be read as parquet"}
     assert reasons[file_format] in text
+    assert ("FileSource(on_bad_file='quarantine')." in text) == (file_format == "parquet")
     assert table_of(paimon).latest_snapshot() is None
 
 

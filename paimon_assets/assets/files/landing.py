@@ -253,7 +253,7 @@ class FileIntake:
         else:
             return error
         if declared is None or source.dead_letters is not None or not source.has_lines:
-            return error
+            return _with_way_out(error)
         columns = to_arrow_schema(declared.fields)
         check = None if self.expected is None else check_of(self.table, columns)
         file_io, reject = self.landing.file_io, self.dead_letters.add
@@ -267,7 +267,7 @@ class FileIntake:
             )
             deque(rows, maxlen=0)
         except FormatError as first:
-            return first if first.kind == BAD_RECORD else error
+            return first if first.kind == BAD_RECORD else _with_way_out(error)
         return error
 
     def can_leave_out(self, error: PaimonError) -> bool:
@@ -344,3 +344,11 @@ class FileIntake:
                 folder=folder,
                 files=len(changed),
             )
+
+
+def _with_way_out(error: PaimonError) -> PaimonError:
+    """Return the error of a damaged file with the advice to leave it out; keep all other errors."""
+    if error.kind != "source-file":
+        return error
+    text = f"{error.message.rstrip('.')}. Repair or remove the file, or leave such files out by "
+    return error.with_message(text + "FileSource(on_bad_file='quarantine').")
