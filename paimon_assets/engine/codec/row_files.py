@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cache, partial
 from itertools import chain, islice
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.types as pat
@@ -25,6 +25,8 @@ from paimon_assets.engine.errors import FormatError, PaimonError, storage_failur
 from paimon_assets.engine.spec.values import Value
 
 T = TypeVar("T")
+MOST_COLUMNS = 20_480
+"""Of a CSV, as for Spark's reader; pyarrow would create a converter for each of a million."""
 _ARROW_ERRORS = (
     pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowKeyError, pa.ArrowIndexError,
     pa.ArrowNotImplementedError,
@@ -86,16 +88,17 @@ def open_rows(
 
             convert = pa_csv.ConvertOptions(column_types=columns, **(options or {}))
             in_order = pa_csv.ReadOptions(use_threads=False)  # so that faults have their row
-            parts_of_file = ended_lines(source)
+            end = CsvEnd(sep)
+            parts_of_file = ended_lines(source, end.line)
             first = next(parts_of_file, b"")
-            header = first.partition(b"\n")[0].decode(errors="replace")
+            header = re.split(rb"[\r\n]", first, maxsplit=1)[0].decode(errors="replace")
             names = [name.strip('" \r') for name in header.split(sep)]
             places = partial(_places, names, file, sep, codec)
             with places():
                 lines = pa_csv.open_csv(
                     as_file(chain([first], parts_of_file)),
                     read_options=in_order,
-                    parse_options=pa_csv.ParseOptions(delimiter=sep),
+                    parse_options=pa_csv.ParseOptions(delimiter=sep, invalid_row_handler=end),
                     convert_options=convert,
                 )
             for column in lines.schema:
@@ -104,27 +107,113 @@ def open_rows(
                     and column.name not in (columns or pa.schema([])).names
                 ):
                     raise pa.ArrowInvalid(f"column '{column.name}' holds texts that are not UTF-8")
-            return _row_file(lines.schema, _in_places(lines, places()))
+            return _row_file(lines.schema, _in_places(lines, places(), end))
         case _:
             raise ValueError(f"the readers of tables read {row_format}")
 
 
 @contextmanager
 def _places(names: Sequence[str], file: Any, sep: str, codec: Any) -> Iterator[None]:
-    def line_of(row: int) -> int:
+    def again() -> Any:
         file.seek(0)
-        source = pa.CompressedInputStream(file, codec) if codec else file
-        return line_of_row(source, row, delimiter=sep)
+        return pa.CompressedInputStream(file, codec) if codec else file
+
+    def line_of(row: int) -> int:
+        return line_of_row(again(), row, delimiter=sep)
 
     try:
         yield
     except pa.ArrowInvalid as error:
-        raise with_place(error, names, line_of if file.seekable() else int) from error
+        if not file.seekable():
+            raise with_place(error, names) from error
+        if may_be_open_quote(error):
+            raise with_open_quote(error, again(), names, delimiter=sep) from error
+        raise with_place(error, names, line_of) from error
 
 
-def _in_places(lines: Any, places: AbstractContextManager[None]) -> Iterator[pa.RecordBatch]:
+def _in_places(
+    lines: Any, places: AbstractContextManager[None], end: "CsvEnd"
+) -> Iterator[pa.RecordBatch]:
     with places:
         yield from lines
+        end.check()
+
+
+class CsvEnd:
+    """The end of a CSV for Arrow's reader: a line with more columns than a file can have.
+
+    The reader calls this handler with the invalid line. If a quote before the line is open, the
+    line is part of a value, and there is no call.
+    """
+
+    def __init__(self, delimiter: str, columns: int = MOST_COLUMNS) -> None:
+        self.line = delimiter.encode() * columns + b"\n"
+        self._text = delimiter * columns
+        self._is_reached = False
+
+    def __call__(self, row: Any) -> Literal["skip", "error"]:
+        if row.text != self._text:
+            return "error"
+        self._is_reached = True
+        return "skip"
+
+    def check(self, *, has_all_lines: bool = True) -> None:
+        """Refuse a file after its last row if a quote is open there, or lines are no rows.
+
+        Raises:
+            pa.ArrowInvalid: The message of `with_open_quote` has its line.
+        """
+        if not (self._is_reached and has_all_lines):
+            raise pa.ArrowInvalid(OPEN_QUOTE)
+
+
+def may_be_open_quote(error: pa.ArrowInvalid) -> bool:
+    """Whether the cause of a fault may be a quote that is open."""
+    return _AT_OPEN_QUOTE.search(str(error)) is not None
+
+
+def with_open_quote(
+    error: pa.ArrowInvalid,
+    file: Any,
+    names: Sequence[str],
+    comment: str = "",
+    *,
+    in_lines: bool = False,
+    **dialect: Any,
+) -> pa.ArrowInvalid:
+    r"""Return the fault of the quote of a CSV that is open at the end, with its column and line.
+
+    Args:
+        error: The fault if there is no such quote.
+        file: The bytes of the CSV.
+        names: The columns of the file.
+        comment: The letter at the start of lines that are no rows.
+        in_lines: Whether quotes must close in their lines.
+        **dialect: Arguments of `csv.reader`.
+
+    >>> file = io.BytesIO(b'a,b\n1,"x\n2,y')
+    >>> str(with_open_quote(pa.ArrowInvalid(""), file, ["a", "b"])).partition(":")[0]
+    "column 'b', line 2"
+    """
+    rows = csv.reader(_lines_of(as_file(ended_lines(file, _END)), comment), **dialect)
+    row, line, place = list[str](), 0, None
+    try:
+        for row in rows:
+            place = next((at for at, value in enumerate(row) if _LINE_END.search(value)), None)
+            if in_lines and place is not None:
+                break
+            line = rows.line_num
+    except csv.Error:  # a long value
+        column = ""
+        line += 1
+    else:
+        if row == [_END.decode()]:
+            return error
+        place = place if in_lines and place is not None else len(row) - 1
+        column = f"column '{names[place]}', " if place < len(names) else ""
+        line = rows.line_num - _line_ends(row[place:])
+    where, or_else = ("its line", "multiLine=true, ") if in_lines else ("the file", "")
+    return pa.ArrowInvalid(f"{column}line {line}: {OPEN_QUOTE.format(where, or_else)}")
 
 
 def line_of_row(file: Any, row: int, comment: str = "", **dialect: Any) -> int:
@@ -139,15 +228,21 @@ def line_of_row(file: Any, row: int, comment: str = "", **dialect: Any) -> int:
     >>> line_of_row(io.BytesIO(b'a,b\n\n1,"x\r\ny"\r\n#\n2,y'), 3, "#")
     6
     """
-    lines: Iterable[str] = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
-    if comment:
-        lines = ("\n" if line.startswith(comment) else line for line in lines)
-    rows = csv.reader(lines, **dialect)
+    rows = csv.reader(_lines_of(file, comment), **dialect)
     try:
         found = next(islice(filter(None, rows), row - 1, None))
     except (csv.Error, StopIteration):  # it differs from Arrow's reader
         return row
-    return rows.line_num - sum(len(_LINE_END.findall(value)) for value in found)
+    return rows.line_num - _line_ends(found)
+
+
+def _lines_of(file: Any, comment: str) -> Iterable[str]:
+    lines = io.TextIOWrapper(file, "utf-8-sig", "replace", newline="")
+    return ("\n" if line.startswith(comment) else line for line in lines) if comment else lines
+
+
+def _line_ends(values: Iterable[str]) -> int:
+    return sum(len(_LINE_END.findall(value)) for value in values)
 
 
 def with_place(
@@ -175,6 +270,15 @@ def with_place(
     return pa.ArrowInvalid(f"column '{names[int(fault[1])]}'{line}: {str(error)[fault.end() :]}")
 
 
+OPEN_QUOTE = (
+    "a quote does not close in {}, so the lines behind it would be one value. Correct it, or set"
+    " an option: {}escape, or an empty quote if quotes are text. Landing folders may also have"
+    " dead_letters"
+)
+_AT_OPEN_QUOTE = re.compile(
+    "^a quote does not close|straddling object|out of sync|cannot infer number of columns"
+)
+_END = b"end"
 _LINE_END = re.compile(r"\r\n?|\n")
 _CSV_PARSE = "CSV parse error: "
 _CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
@@ -246,8 +350,10 @@ def as_file(blocks: Iterator[bytes], *, in_blocks: bool = False) -> Any:
     return pa.PythonFile(file if in_blocks else io.BufferedReader(file), mode="r")
 
 
-def ended_lines(stream: Any) -> Iterator[bytes]:
+def ended_lines(stream: Any, end: bytes = b"") -> Iterator[bytes]:
     """Yield a CSV whose last line ends; Arrow's reader refuses a line of names that does not.
+
+    `end` is added after that line.
 
     No block ends with CR: the reader would leave out an LF after it, in quotes as well.
     """
@@ -259,7 +365,7 @@ def ended_lines(stream: Any) -> Iterator[bytes]:
         rest = b"\r" if block.endswith(b"\r") else b""
         block = block.removesuffix(b"\r")
     if last := block + rest:
-        yield last if last.endswith(b"\n") else last + b"\n"
+        yield (last if last.endswith(b"\n") else last + b"\n") + end
 
 
 @contextmanager

@@ -33,10 +33,13 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, binary_of, parts_of_texts
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, checked_records
 from paimon_assets.engine.codec.row_files import (
+    CsvEnd,
     as_file,
     ended_lines,
     is_no_value,
     line_of_row,
+    may_be_open_quote,
+    with_open_quote,
     with_place,
 )
 from paimon_assets.engine.data.format import base
@@ -160,10 +163,14 @@ class CsvReader(CountedRows):
         # Without a column pyarrow would decode all of them.
         names = list(columns) or self.schema.names[:1]
         types = {name: read_type(self.schema.field(name).type, self._text) for name in names}
+        end, count = CsvEnd(self._text.delimiter, len(self.schema)), streams.LineCount()
+        rows = int(self._text.has_header) + 1  # the line of the end
         try:
-            with self._stream() as stream:
-                for batch in self._open(stream, types, names):
+            with self._stream(end, count) as stream:
+                for batch in self._open(stream, types, names, end=end):
+                    rows += batch.num_rows
                     yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
+            end.check(has_all_lines=self._text.multi_line is not False or rows == count.lines)
         except pa.ArrowInvalid as error:
             raise self._with_place(error, types, names, self.schema.names) from error
 
@@ -175,6 +182,12 @@ class CsvReader(CountedRows):
         columns: Sequence[str],
     ) -> pa.ArrowInvalid:
         """Return a fault with its column and line: the file is read again, in order."""
+        if may_be_open_quote(error):
+            in_lines, text = self._text.multi_line is False, self._text
+            with self._plain_stream() as stream:
+                return with_open_quote(
+                    error, stream, columns, text.comment, in_lines=in_lines, **self._dialect()
+                )
         try:
             with self._stream() as stream:
                 for _ in self._open(stream, types, names, in_order=True):
@@ -184,22 +197,28 @@ class CsvReader(CountedRows):
         return with_place(error, columns, self._line_of)
 
     def _line_of(self, row: int) -> int:
-        text = self._text
-        dialect: dict[str, Any] = {"quotechar": text.quote or None}
-        if not text.quote:
-            dialect["quoting"] = csv.QUOTE_NONE
-        elif text.escape not in ("", text.quote):
-            dialect |= {"escapechar": text.escape}
-        with self._text_stream() as stream:
-            return line_of_row(stream, row, text.comment, delimiter=text.delimiter, **dialect)
+        with self._plain_stream() as stream:
+            return line_of_row(stream, row, self._text.comment, **self._dialect())
 
-    def _stream(self) -> Any:
+    def _dialect(self) -> dict[str, Any]:
+        text = self._text
+        quotes = {"quotechar": text.quote} if text.quote else {"quoting": csv.QUOTE_NONE}
+        return {"delimiter": text.delimiter, **quotes}
+
+    def _plain_stream(self) -> Any:
+        """Open the file; quotes in values are doubled."""
         stream, text = self._text_stream(), self._text
         if text.quote and text.escape not in ("", text.quote):
             stream = as_file(streams.without_escapes(stream, text))
+        return stream
+
+    def _stream(self, end: CsvEnd | None = None, count: streams.LineCount | None = None) -> Any:
+        stream, text = self._plain_stream(), self._text
         if text.comment:
             stream = as_file(streams.without_comments(stream, text))
-        lines = ended_lines(stream)
+        lines = ended_lines(stream, end.line if end else b"")
+        if count and text.multi_line is False:
+            lines = count.count(lines)
         skips_names = text.names is not None and text.has_header
         return as_file(_from_first_text(lines) if skips_names else lines, in_blocks=True)
 
@@ -210,6 +229,7 @@ class CsvReader(CountedRows):
         columns: list[str] | None,
         *,
         in_order: bool = False,
+        end: CsvEnd | None = None,
     ) -> pa_csv.CSVStreamingReader:
         text = self._text
         return pa_csv.open_csv(
@@ -218,12 +238,13 @@ class CsvReader(CountedRows):
                 use_threads=not in_order,
                 block_size=BLOCK_BYTES,
                 column_names=None if text.names is None else list(text.names),
-                skip_rows=int(text.names is not None and text.has_header),
+                skip_rows_after_names=int(text.names is not None and text.has_header),
             ),
             parse_options=pa_csv.ParseOptions(
                 delimiter=text.delimiter,
                 quote_char=text.quote or False,
                 newlines_in_values=text.multi_line is not False,
+                invalid_row_handler=end,
             ),
             convert_options=pa_csv.ConvertOptions(
                 column_types=types,

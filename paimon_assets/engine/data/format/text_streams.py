@@ -7,7 +7,7 @@ texts: such members are rewritten.
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Bytes, Longs, flags_at
 from paimon_assets.engine.codec.json.record_check import BLOCK_BYTES, escaped_places
-from paimon_assets.engine.codec.row_files import as_file
+from paimon_assets.engine.codec.row_files import MOST_COLUMNS, as_file
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 
-_MAX_COLUMNS = 20_480
-"""Of a CSV, as for Spark's reader; pyarrow would create a converter for each of a million."""
 _HEADER_BYTES = 64 * 1024
+_CACHED_BYTES = 256 * 1024
+"""Of which the flags stay in the cache of a core."""
 _LONGEST_EMPTY = 1024
 """Longer files have rows, or are refused; no request is made to look."""
 COMPRESSIONS: Mapping[str, Any] = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
@@ -104,13 +104,13 @@ def has_rows(
 def check_width(stream: Any, delimiter: str) -> None:
     """Refuse a CSV whose first line names too many columns, before it is parsed."""
     columns, mark = 1, delimiter.encode()
-    while columns <= _MAX_COLUMNS and (block := bytes(stream.read(_HEADER_BYTES))):
+    while columns <= MOST_COLUMNS and (block := bytes(stream.read(_HEADER_BYTES))):
         line, end, _ = block.replace(b"\r", b"\n").partition(b"\n")
         columns += line.count(mark)
         if end:
             break
-    if columns > _MAX_COLUMNS:
-        raise pa.ArrowInvalid(f"its first line names more than {_MAX_COLUMNS:,} columns")
+    if columns > MOST_COLUMNS:
+        raise pa.ArrowInvalid(f"its first line names more than {MOST_COLUMNS:,} columns")
 
 
 def without_escapes(stream: Any, options: TextOptions) -> Iterator[bytes]:
@@ -163,6 +163,27 @@ def without_comments(stream: Any, options: TextOptions) -> Iterator[bytes]:
                 quoted += int(quotes[end] - quotes[start])  # quotes inside a comment do not count
         quoted = int(quotes[-1] + quoted) % 2
         yield lines if stays.all() else data[np.repeat(stays, lengths)].tobytes()
+
+
+class LineCount:
+    """The number of lines of a CSV that are not blank."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+
+    def count(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        was_end = True
+        for block in blocks:
+            data, has_cr = np.frombuffer(block, dtype=np.uint8), b"\r" in block
+            for start in range(0, len(data), _CACHED_BYTES):
+                some = data[start : start + _CACHED_BYTES]
+                is_end = some == ord("\n")
+                if has_cr:
+                    is_end |= some == ord("\r")
+                self.lines += int(np.count_nonzero(is_end[:-1] > is_end[1:]))
+                self.lines += was_end and not is_end[0]
+                was_end = bool(is_end[-1])
+            yield block
 
 
 def whole_lines(stream: Any) -> Iterator[bytes]:
