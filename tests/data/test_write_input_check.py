@@ -2,17 +2,21 @@
 
 import datetime as dt
 import random
+import time
 from decimal import Decimal
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_assets import InvalidInputError, Schema
+from paimon_assets.assets.files.source_files import FileSource, checked_schema
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
 from paimon_assets.engine.data.write.input_check import InputCheck, is_lossless_family
+from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.errors import refused
 from tests.testkit.tables import new_catalog_in, new_table, table_schema, write
@@ -32,6 +36,27 @@ def one(column_type, values):
 def test_columns_are_matched_by_name_in_any_order():
     batch = pa.RecordBatch.from_pydict({"b": ["x"], "a": pa.array([1], pa.int32())})
     assert conform({"a": "INT", "b": "STRING"}, batch).to_pydict() == {"a": [1], "b": ["x"]}
+
+
+@pytest.mark.parametrize("is_landing", [True, False])
+def test_checks_of_columns_cost_linear_time(tmp_path, is_landing):
+    costs, path = [], str(tmp_path / "a.parquet")
+    source = FileSource(folder=str(tmp_path), format="parquet")
+    for count in (300, 3000):
+        columns = {f"c{number}": "INT" for number in range(count)}
+        batch = pa.record_batch({name: pa.array([1], pa.int32()) for name in columns})
+        schema = Schema.of(columns)
+        pq.write_table(pa.table(batch), path)
+        runs = []
+        for _ in range(3):
+            start = time.process_time()
+            if is_landing:
+                checked_schema(LocalFileIO(), [path], source, schema)
+            else:
+                conform(columns, batch)
+            runs.append(time.process_time() - start)
+        costs.append(min(runs))
+    assert costs[1] < 35 * costs[0]
 
 
 def test_rows_of_exact_types_are_passed_on_without_copy():
