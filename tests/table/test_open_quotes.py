@@ -89,6 +89,27 @@ def test_line_end_in_quotes_is_refused_without_multi_line(tmp_path):
         _read(tmp_path / "a.csv", text, {"multiLine": "false"})
 
 
+@pytest.mark.parametrize("options", [{}, {"multiLine": "false"}])
+@pytest.mark.parametrize("line", [",,", '3,"x'])
+def test_empty_values_beyond_columns_are_refused_without_names(tmp_path, options, line):
+    path, text = tmp_path / "a.csv", f"1,2\n,,\n{line}\n5,6\n"
+    with pytest.raises(FormatError, match="line 2: CSV parse error: Expected 2 columns, got 3"):
+        _read(path, text, {"header": "false", **options})
+
+
+@pytest.mark.parametrize("comment", ["e", ""])
+def test_line_of_open_quote_is_right_beside_any_comment(tmp_path, comment):
+    with pytest.raises(FormatError, match="column 'b', line 2: a quote does not close"):
+        _read(tmp_path / "a.csv", 'a,b\n1,"x\n2,y\n', {"comment": comment})
+
+
+@pytest.mark.parametrize("options", [{}, {"escape": ""}])
+def test_values_with_many_line_ends_are_read(tmp_path, options):
+    rows = [(str(number), "x\n" * 150_000) for number in range(20)]
+    lines = "".join(f'{number},"{text}"\n' for number, text in rows)
+    assert _read(tmp_path / "a.csv", f"a,b\n{lines}", options) == rows
+
+
 def test_line_of_names_may_have_line_end_beside_names_given(tmp_path):
     text = 'x,"y\nz"\n1,2\n'
     assert _read(tmp_path / "a.csv", text, {"fileHeader": "a,b"}) == [("1", "2")]

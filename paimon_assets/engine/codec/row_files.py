@@ -87,7 +87,8 @@ def open_rows(
             from pyarrow import csv as pa_csv
 
             convert = pa_csv.ConvertOptions(column_types=columns, **(options or {}))
-            in_order = pa_csv.ReadOptions(use_threads=False)  # so that faults have their row
+            # In order, so that faults have their row.
+            in_order = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
             end = CsvEnd(sep)
             parts_of_file = ended_lines(source, end.line)
             first = next(parts_of_file, b"")
@@ -98,7 +99,9 @@ def open_rows(
                 lines = pa_csv.open_csv(
                     as_file(chain([first], parts_of_file)),
                     read_options=in_order,
-                    parse_options=pa_csv.ParseOptions(delimiter=sep, invalid_row_handler=end),
+                    parse_options=pa_csv.ParseOptions(
+                        delimiter=sep, newlines_in_values=True, invalid_row_handler=end
+                    ),
                     convert_options=convert,
                 )
             for column in lines.schema:
@@ -147,8 +150,8 @@ class CsvEnd:
     """
 
     def __init__(self, delimiter: str, columns: int = MOST_COLUMNS) -> None:
-        self.line = delimiter.encode() * columns + b"\n"
-        self._text = delimiter * columns
+        self._text = delimiter * columns + _END
+        self.line = f"{self._text}\n".encode()
         self._is_reached = False
 
     def __call__(self, row: Any) -> Literal["skip", "error"]:
@@ -164,7 +167,7 @@ class CsvEnd:
             pa.ArrowInvalid: The message of `with_open_quote` has its line.
         """
         if not (self._is_reached and has_all_lines):
-            raise pa.ArrowInvalid(OPEN_QUOTE)
+            raise pa.ArrowInvalid(_OPEN_QUOTE.format("the file", ""))
 
 
 def may_be_open_quote(error: pa.ArrowInvalid) -> bool:
@@ -195,7 +198,7 @@ def with_open_quote(
     >>> str(with_open_quote(pa.ArrowInvalid(""), file, ["a", "b"])).partition(":")[0]
     "column 'b', line 2"
     """
-    rows = csv.reader(_lines_of(as_file(ended_lines(file, _END)), comment), **dialect)
+    rows = csv.reader(_lines_of(as_file(ended_lines(file, _END.encode())), comment), **dialect)
     row, line, place = list[str](), 0, None
     try:
         for row in rows:
@@ -207,13 +210,13 @@ def with_open_quote(
         column = ""
         line += 1
     else:
-        if row == [_END.decode()]:
+        if row == [_END]:
             return error
         place = place if in_lines and place is not None else len(row) - 1
         column = f"column '{names[place]}', " if place < len(names) else ""
         line = rows.line_num - _line_ends(row[place:])
     where, or_else = ("its line", "multiLine=true, ") if in_lines else ("the file", "")
-    return pa.ArrowInvalid(f"{column}line {line}: {OPEN_QUOTE.format(where, or_else)}")
+    return pa.ArrowInvalid(f"{column}line {line}: {_OPEN_QUOTE.format(where, or_else)}")
 
 
 def line_of_row(file: Any, row: int, comment: str = "", **dialect: Any) -> int:
@@ -270,7 +273,7 @@ def with_place(
     return pa.ArrowInvalid(f"column '{names[int(fault[1])]}'{line}: {str(error)[fault.end() :]}")
 
 
-OPEN_QUOTE = (
+_OPEN_QUOTE = (
     "a quote does not close in {}, so the lines behind it would be one value. Correct it, or set"
     " an option: {}escape, or an empty quote if quotes are text. Landing folders may also have"
     " dead_letters"
@@ -278,7 +281,8 @@ OPEN_QUOTE = (
 _AT_OPEN_QUOTE = re.compile(
     "^a quote does not close|straddling object|out of sync|cannot infer number of columns"
 )
-_END = b"end"
+_END = "\uffff"
+"""No character, so no line of a file is the same, and no option of a CSV has it."""
 _LINE_END = re.compile(r"\r\n?|\n")
 _CSV_PARSE = "CSV parse error: "
 _CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
