@@ -315,7 +315,7 @@ def test_bad_batch_leaves_no_file(tmp_path):
     schema = upserts(**{"write-buffer-size": "1"})
     good = rows_of(100).to_batches()
     bad = pa.RecordBatch.from_pylist([{"k": None, "s": "a", "v": 1}], schema=rows_of(1).schema)
-    with pytest.raises(InvalidInputError, match=r"'k'.*rows 100"):
+    with pytest.raises(InvalidInputError, match=r"'k'.*row 100"):
         kit.write(tmp_path, schema, [*good, bad])
     assert kit.paths_below(tmp_path) == []
 

@@ -15,8 +15,9 @@ from paimon_assets.cli.main import main
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
 from paimon_assets.engine.errors import CommitConflictError, NotFoundError, UnsupportedFeatureError
+from paimon_assets.engine.fileio.atomic import temporary_name
 from paimon_assets.engine.fileio.local import LocalFileIO
-from paimon_assets.erasure import erase
+from paimon_assets.erasure import erase, run
 from tests.iceberg.kit.reader import newest, rows
 from tests.testkit import foreign
 from tests.testkit.effort import is_hunt
@@ -458,6 +459,21 @@ def test_deletion_of_states_beside_erasure_is_refused(people, change):
     assert not todo
     assert sorted(row["id"] for row in people.refresh().to_arrow().to_pylist()) == [2, 3]
     CHANGES[change](people)
+    assert files_with(Path(people.path), MARK) == []
+
+
+@pytest.mark.way_out("erase-overtaken")
+@pytest.mark.parametrize("name", ["undo", "rollback-1"])
+def test_mark_of_killed_rollback_is_cleaned_before_erasure(people, name, monkeypatch):
+    monkeypatch.setattr(run, "_PAUSE_MS", 1)
+    mark = Path(people.path, "tag", temporary_name(name))
+    mark.parent.mkdir(exist_ok=True)
+    mark.touch()
+    with refused(CommitConflictError, "clean orphans of all ages", kind="erase-overtaken"):
+        erase(people, f"email = '{MARK}'")
+    clean_orphan_files(people._store, older_than_ms=0, dry_run=False)
+    assert not mark.exists()
+    erase(people, f"email = '{MARK}'")
     assert files_with(Path(people.path), MARK) == []
 
 

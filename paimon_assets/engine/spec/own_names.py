@@ -25,7 +25,7 @@ _FOLDERS = {
     "schema": r"schema-\d+",
     "snapshot": r"snapshot-\d+|LATEST|EARLIEST",
     "changelog": r"changelog-\d+|LATEST|EARLIEST",
-    "tag": "tag-.+",
+    "tag": r"tag-.+|undo|rollback-\d+",
     "consumer": "consumer-.+",
     "segments": r"segments-\d+\.json",
     "erase": rf"erase-{_UUID}\.json",

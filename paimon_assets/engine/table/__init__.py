@@ -9,6 +9,5 @@ Concept → modules:
     segments                               segments/
     compaction, maintenance                upkeep/
     system tables                          system/
-    operations under Paimon's names        operations
     views                                  views
 """
