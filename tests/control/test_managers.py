@@ -8,8 +8,10 @@ import pytest
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json, tag_from_json
+from paimon_assets.engine.control.clock import SystemClock
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
+from paimon_assets.engine.control.maintenance.tag_files import expire_tags
 from paimon_assets.engine.control.managers.tag_manager import ConsumerManager, TagManager
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -72,6 +74,24 @@ def test_tag_name_is_unique_unless_replaced(store_of_three, tags):
     assert tags.replace("v", second).snapshot == second
     with pytest.raises(errors.NotFoundError, match="no tag 'w'"):
         tags.replace("w", second)
+
+
+def test_second_tag_of_killed_replacement_expires(store_of_three, tags):
+    tags.create("v", store_of_three.snapshots.snapshot(1))
+
+    def die(_, method, path):
+        if died or (method == "replace" and path == store_of_three.paths.tag("v")):
+            died.append(method)
+            raise KeyboardInterrupt
+
+    died = []
+    dying = TagManager(FaultyFileIO(LocalFileIO(), before=die), store_of_three.paths)
+    with pytest.raises(KeyboardInterrupt):
+        dying.replace("v", store_of_three.snapshots.snapshot(2))
+    assert [tag.snapshot.id for tag in tags.list()] == [1, 2]
+    later = kit.FixedClock(SystemClock().now_millis() + 3 * 86_400_000)
+    assert [each.tag.snapshot.id for each in expire_tags(store_of_three, clock=later)] == [2]
+    assert [tag.name for tag in tags.list()] == ["v"]
 
 
 def test_tags_are_listed_renamed_and_deleted(store_of_three, tags):

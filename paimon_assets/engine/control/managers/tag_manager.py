@@ -33,6 +33,8 @@ from paimon_assets.engine.spec.paths import CONSUMER_PREFIX, TAG_PREFIX, TablePa
 logger = logging.getLogger(__name__)
 _MARKS = (".undo.", ".rollback-")
 """Prefixes of marks: of commands that delete or replace tags and snapshots."""
+_REPLACE_TIME = dt.timedelta(days=2)
+"""Longer than a replacement and the difference of two time zones: tags have local times."""
 
 
 class TagManager:
@@ -67,12 +69,15 @@ class TagManager:
     def replace(
         self, name: str, snapshot: Snapshot, *, time_retained: dt.timedelta | None = None
     ) -> Tag:
-        """Let a tag name another snapshot, which until then has a second tag to keep its files."""
+        """Let a tag name another snapshot, which until then has a second tag to keep its files.
+
+        A crash leaves the second tag, which expires.
+        """
         tag = self._new(name, snapshot, time_retained)
         self.get(name)
         with self.undoing():
             path, before = self._paths.tag(name), self.get(name)
-            second = self.create(f"{name}-{uuid4().hex}", snapshot)
+            second = self.create(f"{name}-{uuid4().hex}", snapshot, time_retained=_REPLACE_TIME)
             try:
                 self._file_io.replace(path, metadata_json.tag_to_json(tag))
             finally:
