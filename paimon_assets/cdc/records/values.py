@@ -250,7 +250,11 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
     elif pa.types.is_decimal(column.type):
         wide: Any = pa.decimal256(2 * types.MAX_DECIMAL_PRECISION, types.MAX_DECIMAL_PRECISION)
         fitting = kernels.if_else(column.is_valid(), texts, None)
-        is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
+        try:
+            is_same = kernels.equal(fitting.cast(wide), column.cast(wide))
+        except pa.ArrowInvalid:
+            text = f"it is no {data_type}: digits would be lost; {_AS_STRING}"
+            raise pa.ArrowInvalid(text) from None
     else:
         return column
     _refuse_losses(texts, is_same, data_type)

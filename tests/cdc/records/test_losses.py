@@ -223,6 +223,7 @@ def test_floats_in_texts_of_java_are_read(declared: str, value: float) -> None:
 
 
 @pytest.mark.hunt
+@example(number=1, scale=39, form="fixed", declared="DECIMAL(38, 4)")
 @given(
     number=st.integers(-(10**80), 10**80) | st.integers(-(10**12), 10**12),
     scale=st.integers(-90, 90) | st.integers(0, 12),
