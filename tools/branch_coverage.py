@@ -63,8 +63,11 @@ def _report() -> dict[str, float]:
 @click.option("--raise", "is_raised", is_flag=True, help="Raise floors to the last run.")
 def main(*, has_run: bool, is_raised: bool) -> None:
     """Print the coverage of each package."""
-    if not (has_run or is_raised) and _coverage("run", "-m", "pytest", "-n0", "-q", "--check"):
-        raise SystemExit("tests failed")
+    if not (has_run or is_raised):
+        _coverage("erase")
+        if _coverage("run", "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-q", "--check"):
+            raise SystemExit("tests failed")
+        _coverage("combine", "--quiet")
     with FLOORS.open(encoding="utf-8") as file:
         floors = {package: int(floor) for package, floor in csv.reader(file)}
     measured = _report()
