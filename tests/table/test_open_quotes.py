@@ -39,6 +39,7 @@ def _read(path, text, options, only=None):
     [
         ('a,b\n1,"x\n2,y\n', "column 'b', line 2: "),
         ('a,b\n1,x\n\n2,"y', "column 'b', line 4: "),
+        ('a,b\n1,x\n\n"2,y\n', "column 'a', line 4: "),
         ('a,b\n1,5" x\n2,"y\n3,z\n\n', "column 'b', line 3: "),
         ('a,"b\n1,2\n', "line 1: "),
         ('a,b\n1,"x' + "\n2,y" * 90_000, "line 2: "),
@@ -95,6 +96,14 @@ def test_empty_values_beyond_columns_are_refused_without_names(tmp_path, options
     path, text = tmp_path / "a.csv", f"1,2\n,,\n{line}\n5,6\n"
     with pytest.raises(FormatError, match="line 2: CSV parse error: Expected 2 columns, got 3"):
         _read(path, text, {"header": "false", **options})
+
+
+@pytest.mark.parametrize("options", _OPTIONS)
+@pytest.mark.parametrize("line", ['"5', '5\n7,"'])
+def test_open_quote_of_number_is_refused_without_end(tmp_path, options, line):
+    with pytest.raises(FormatError, match=r"column 'b', line [23]: a quote") as refusal:
+        _read(tmp_path / "a.csv", f"a,b\n1,{line}\n", options, pa.schema({"b": pa.int64()}))
+    assert len(refusal.value.message) < 600
 
 
 @pytest.mark.parametrize("comment", ["e", ""])

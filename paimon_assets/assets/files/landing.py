@@ -3,6 +3,7 @@
 A file that cannot be read is quarantined, if the source has a quarantine; the rest are read again.
 """
 
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ from paimon_assets.engine.table.frames.frames import Frame
 from paimon_assets.engine.table.table import Table
 
 _FILES_SHOWN = 200
+_LINE = re.compile(r"\bline (\d+): ")
 
 
 class Landing(Value):
@@ -267,7 +269,10 @@ class FileIntake:
             )
             deque(rows, maxlen=0)
         except FormatError as first:
-            return first if first.kind == BAD_RECORD else _with_way_out(error)
+            # A value may have line ends, so this line may be no fault, unlike that of the error.
+            place = _LINE.search(error.message) if self.paimon.show_values else None
+            is_same = place is None or place[1] == str(first.details.get("line"))
+            return first if first.kind == BAD_RECORD and is_same else _with_way_out(error)
         return error
 
     def can_leave_out(self, error: PaimonError) -> bool:

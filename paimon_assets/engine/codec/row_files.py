@@ -146,7 +146,7 @@ class CsvEnd:
     """The end of a CSV for Arrow's reader: a line with more columns than a file can have.
 
     The reader calls this handler with the invalid line. If a quote before the line is open, the
-    line is part of a value, and there is no call.
+    line is part of a value: there is no call, or one with more than the line.
     """
 
     def __init__(self, delimiter: str, columns: int = MOST_COLUMNS) -> None:
@@ -155,9 +155,9 @@ class CsvEnd:
         self._is_reached = False
 
     def __call__(self, row: Any) -> Literal["skip", "error"]:
-        if row.text != self._text:
+        if _END not in row.text:
             return "error"
-        self._is_reached = True
+        self._is_reached = row.text == self._text
         return "skip"
 
     def check(self, *, has_all_lines: bool = True) -> None:
@@ -278,11 +278,11 @@ _OPEN_QUOTE = (
     " an option: {}escape, or an empty quote if quotes are text. Landing folders may also have"
     " dead_letters"
 )
-_AT_OPEN_QUOTE = re.compile(
-    "^a quote does not close|straddling object|out of sync|cannot infer number of columns"
-)
 _END = "\uffff"
 """No character, so no line of a file is the same, and no option of a CSV has it."""
+_AT_OPEN_QUOTE = re.compile(
+    f"^a quote does not close|straddling object|out of sync|cannot infer number of columns|{_END}"
+)
 _LINE_END = re.compile(r"\r\n?|\n")
 _CSV_PARSE = "CSV parse error: "
 _CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")

@@ -153,8 +153,9 @@ class CsvReader(CountedRows):
             with self._stream() as stream:
                 streams.check_width(stream, self._text.delimiter)
             try:
-                with self._stream() as stream:
-                    names = tuple(self._open(stream, {}, None).schema.names)
+                with self._stream() as stream:  # `_decode` refuses rows that are invalid
+                    lines = self._open(stream, {}, None, on_invalid=lambda _: "skip")
+                    names = tuple(lines.schema.names)
             except pa.ArrowInvalid as error:
                 raise self._with_place(error, {}, None, ()) from error
         return pa.schema([self._declared.get(n, pa.field(n, pa.string())) for n in names])
@@ -167,7 +168,7 @@ class CsvReader(CountedRows):
         rows = int(self._text.has_header) + 1  # the line of the end
         try:
             with self._stream(end, count) as stream:
-                for batch in self._open(stream, types, names, end=end):
+                for batch in self._open(stream, types, names, on_invalid=end):
                     rows += batch.num_rows
                     yield parse_columns(batch, self.schema, self._text, zone=self._text.time_zone)
             end.check(has_all_lines=self._text.multi_line is not False or rows == count.lines)
@@ -229,7 +230,7 @@ class CsvReader(CountedRows):
         columns: list[str] | None,
         *,
         in_order: bool = False,
-        end: CsvEnd | None = None,
+        on_invalid: Callable[[Any], Literal["skip", "error"]] | None = None,
     ) -> pa_csv.CSVStreamingReader:
         text = self._text
         return pa_csv.open_csv(
@@ -244,7 +245,7 @@ class CsvReader(CountedRows):
                 delimiter=text.delimiter,
                 quote_char=text.quote or False,
                 newlines_in_values=text.multi_line is not False,
-                invalid_row_handler=end,
+                invalid_row_handler=on_invalid,
             ),
             convert_options=pa_csv.ConvertOptions(
                 column_types=types,

@@ -41,6 +41,7 @@ _PLACE = re.compile(
     r"|,? (?:in )?row 0(?=\.?$)|\bline \d+: (?=CSV parse error)"
     r"|\. Correct the file, or declare the column as STRING\.$"
 )
+_OPEN_QUOTE = re.compile(r"(?s)^(?:column '.*', )?line \d+: (a quote does not close) in .*")
 _RECORD = re.compile(r"(parse error: Expected \d+ columns, got \d+): .*", re.DOTALL)
 
 
@@ -279,11 +280,6 @@ class _Lines(Struct, kw_only=True):
             raise pa.ArrowInvalid(f"{noun} with {read} rows; a record is one line")
         if self.kind.format == "json" and not text_streams.has_object_a_line(data):
             raise pa.ArrowInvalid("a record is one object in one line")
-        quote = self.text.quote.encode()
-        if self.kind.format == "csv" and quote and rows:
-            last = data.rstrip(b"\r\n").rpartition(b"\n")[2] + b"\n"
-            if quote in last and sum(each.num_rows for each in self._read(last + last)) != 2:
-                raise pa.ArrowInvalid("a quote does not end in its line; a record is one line")
         if self.check is not None:
             deque(map(self.check, rows), maxlen=0)
         return rows
@@ -305,7 +301,7 @@ def plain_reason(reason: str, schema: pa.Schema) -> str:
     >>> plain_reason(reason, pa.schema({"b": pa.float64()}))
     "column 'b': 'x' is not a value of type DOUBLE"
     """
-    reason = _PLACE.sub("", reason)
+    reason = _OPEN_QUOTE.sub(r"\1 in its line; a record is one line", _PLACE.sub("", reason))
     number, member = _BAD_VALUE.search(reason), _BAD_MEMBER.search(reason)
     if number is not None:
         name, text = number[1], f"'{number[2]}'"
