@@ -384,3 +384,24 @@ def test_time_that_does_not_parse_is_error_of_its_parameter(run):
     assert "Invalid value for --timestamp: 'yesterday'" in run(
         "read", "db.t", "--timestamp", "yesterday", code=2
     )
+
+
+@pytest.mark.parametrize("arguments", [["--yes"], []])
+@pytest.mark.parametrize("command", ["expire", "maintain"])
+def test_idle_consumer_holds_no_snapshot(lake, tmp_path, command, arguments):
+    lake("consumer", "reset", "b.old", "idle", "1")
+    assert "held by consumer 'idle'" in lake(command, "b.old", *arguments, input="y\n")
+    lake("alter", "b.old", "--set", "consumer.expiration-time=1 h")
+    [consumer] = (tmp_path / "w" / "b.db" / "old" / "consumer").iterdir()
+    os.utime(consumer, (1e9, 1e9))
+    lake(command, "b.old", *arguments, input="y\n")
+    assert snapshot_counts(lake) == [3, 1]
+    assert not consumer.exists()
+
+
+@pytest.mark.parametrize("arguments", [["--yes"], []])
+def test_analyze_runs_as_task_of_expire(lake, arguments):
+    shown = lake("expire", "b.old", "--task", "analyze", *arguments, input="y\n")
+    assert "3 rows" in shown
+    [newest] = json.loads(lake("snapshots", "b.old", "--limit", "1", "--json"))
+    assert newest["commit_kind"] == "ANALYZE"

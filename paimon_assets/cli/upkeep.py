@@ -186,8 +186,12 @@ def _run_tasks(
     args: commands.Arguments, table: Table, maintenance: Maintenance, tasks: list[MaintenanceTask]
 ) -> None:
     """Print the plans of tasks, ask, and run them; with --dry-run only print."""
+    if args.yes and not args.dry_run:
+        _print_work(_reports(maintenance, tasks), table.name)
+        return
     lines = _reports(replace(maintenance, dry_run=True), tasks)
-    if not args.dry_run and any(line["count"] or line["files"] for line in lines):
+    is_due = MaintenanceTask.ANALYZE in tasks or any(one["count"] or one["files"] for one in lines)
+    if is_due and not args.dry_run:
         args.confirm(f"These tasks run on {table.name}.", lambda: _print_work(lines, table.name))
         lines = _reports(maintenance, tasks)
     _print_work(lines, table.name)

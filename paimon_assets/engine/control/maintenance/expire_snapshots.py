@@ -340,8 +340,7 @@ def expire_snapshots(
     options = store.schema.typed_options
     keep = retention or Retention.of_snapshots(options)
     idle_ms = options.get(opt.CONSUMER_EXPIRATION_TIME)
-    if idle_ms is not None and not dry_run:
-        store.consumers.expire(idle_ms)
+    idle = () if idle_ms is None else store.consumers.expire(idle_ms, dry_run=dry_run)
     watch = ref.Watch.of(store)
     newest, ids = next(ref.listed_snapshots(store))
     if newest is None or newest.id not in ids:
@@ -354,7 +353,7 @@ def expire_snapshots(
     held_by, is_limited = "", first_retained - ids[0] >= keep.limit
     for consumer, following in store.consumers.list().items():
         # A consumer needs the snapshot before, too: it reads an overwrite as a difference.
-        if following - 1 < first_retained:
+        if following - 1 < first_retained and consumer not in idle:
             first_retained, held_by = max(following - 1, ids[0]), f"consumer '{consumer}'"
     if watch.rollbacks and min(watch.rollbacks) < first_retained:
         first_retained = max(min(watch.rollbacks), ids[0])

@@ -258,12 +258,12 @@ class ConsumerManager:
         """Return the oldest snapshot some consumer still needs, None without consumers."""
         return min(self.list().values(), default=None)
 
-    def expire(self, time_retained_ms: int) -> tuple[str, ...]:
+    def expire(self, time_retained_ms: int, *, dry_run: bool = False) -> tuple[str, ...]:
         """Forget the consumers that did not advance for a time, and return their names."""
         before = self._clock.now_millis() - time_retained_ms
         files = prefixed_files(self._file_io, self._paths.consumer_directory, CONSUMER_PREFIX)
         old = [name for name, status in files.items() if 0 < status.modified_ms < before]
-        for name in old:
+        for name in () if dry_run else old:
             self.delete(name)
         return tuple(old)
 
