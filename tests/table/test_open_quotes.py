@@ -42,7 +42,7 @@ def _read(path, text, options, only=None):
         ('a,b\n1,x\n\n"2,y\n', "column 'a', line 4: "),
         ('a,b\n1,5" x\n2,"y\n3,z\n\n', "column 'b', line 3: "),
         ('a,"b\n1,2\n', "line 1: "),
-        ('a,b\n1,"x' + "\n2,y" * 90_000, "line 2: "),
+        ('a,b\n1,"x' + "\n2,y" * 90_000, "line 2 or later: "),
     ],
 )
 def test_open_quote_is_refused_with_its_line(tmp_path, options, only, end, text, place):
@@ -117,6 +117,13 @@ def test_values_with_many_line_ends_are_read(tmp_path, options):
     rows = [(str(number), "x\n" * 150_000) for number in range(20)]
     lines = "".join(f'{number},"{text}"\n' for number, text in rows)
     assert _read(tmp_path / "a.csv", f"a,b\n{lines}", options) == rows
+
+
+@pytest.mark.parametrize("options", [{}, {"multiLine": "false"}])
+@pytest.mark.parametrize("value", ["x" * 10_000_000, f'"{"x," * 5_000_000}"'])
+def test_row_beyond_block_is_not_only_named_open_quote(tmp_path, options, value):
+    with pytest.raises(FormatError, match="line 2 or later: a row is longer than 4 MiB, or a quo"):
+        _read(tmp_path / "a.csv", f"a,b\n1,{value}\n", options)
 
 
 def test_line_of_names_may_have_line_end_beside_names_given(tmp_path):

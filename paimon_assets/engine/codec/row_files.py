@@ -199,16 +199,16 @@ def with_open_quote(
     "column 'b', line 2"
     """
     rows = csv.reader(_lines_of(as_file(ended_lines(file, _END.encode())), comment), **dialect)
-    row, line, place = list[str](), 0, None
+    row, line, place, later, or_long = list[str](), 0, None, "", ""
     try:
         for row in rows:
             place = next((at for at, value in enumerate(row) if _LINE_END.search(value)), None)
             if in_lines and place is not None:
                 break
             line = rows.line_num
-    except csv.Error:  # a long value
-        column = ""
-        line += 1
+    except csv.Error:  # a long value, which may be sound
+        column, line, later = "", line + 1, " or later"
+        or_long = "a row is longer than 4 MiB, or " if "straddling" in str(error) else ""
     else:
         if row == [_END]:
             return error
@@ -216,7 +216,8 @@ def with_open_quote(
         column = f"column '{names[place]}', " if place < len(names) else ""
         line = rows.line_num - _line_ends(row[place:])
     where, or_else = ("its line", "multiLine=true, ") if in_lines else ("the file", "")
-    return pa.ArrowInvalid(f"{column}line {line}: {_OPEN_QUOTE.format(where, or_else)}")
+    text = _OPEN_QUOTE.format(where, or_else)
+    return pa.ArrowInvalid(f"{column}line {line}{later}: {or_long}{text}")
 
 
 def line_of_row(file: Any, row: int, comment: str = "", **dialect: Any) -> int:

@@ -41,7 +41,7 @@ _PLACE = re.compile(
     r"|,? (?:in )?row 0(?=\.?$)|\bline \d+: (?=CSV parse error)"
     r"|\. Correct the file, or declare the column as STRING\.$"
 )
-_OPEN_QUOTE = re.compile(r"(?s)^(?:column '.*', )?line \d+: (a quote does not close) in .*")
+_OPEN_QUOTE = re.compile(r"(?s)^(?:column '.*', )?line \d+.*: (a quote does not close) in .*")
 _RECORD = re.compile(r"(parse error: Expected \d+ columns, got \d+): .*", re.DOTALL)
 
 
