@@ -15,17 +15,17 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (83_000, 372),
-    "paimon_assets/cdc": (9_600, 45),
+    "core": (82_977, 367),
+    "paimon_assets/cdc": (9_532, 44),
     "paimon_assets/columns": (511, 3),
-    "paimon_assets/components": (1_420, 8),
-    "paimon_assets/erasure": (1_450, 8),
-    "paimon_assets/iceberg": (2_840, 19),
+    "paimon_assets/components": (1_356, 7),
+    "paimon_assets/erasure": (1_413, 8),
+    "paimon_assets/iceberg": (2_819, 19),
     "paimon_assets/review": (1_217, 8),
     "paimon_assets/server": (3_368, 16),
-    "paimon_assets/sql": (5_060, 24),
+    "paimon_assets/sql": (4_999, 23),
     "paimon_assets/testing": (106, 1),
-    "tests and tools": (109_600, 602),
+    "tests and tools": (109_450, 598),
 }
 """Lines and modules at most; they only shrink. The core goes towards 80,000 lines."""
 
