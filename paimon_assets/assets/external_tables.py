@@ -1,16 +1,14 @@
 """Tables that other programs write, as assets: described once, shown without a catalog.
 
-    catalog ─▶ describe_tables ─▶ ExternalTable, also as JSON ─▶ AssetSpec ─▶ Definitions
-                                                                     └─▶ observations, sensors
+    catalog ─▶ describe_tables ─▶ ExternalTable ─▶ AssetSpec ─▶ Definitions
+                                                       └─▶ observations, sensors
 
 Describing touches the catalog; everything after it does not, so that definitions load from a file
 (`PaimonTablesComponent`).
 """
 
-import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -19,14 +17,10 @@ import dagster as dg
 from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures, naming_arguments
 from paimon_assets.assets.metadata import COLUMN_SCHEMA, Metadata, column_schema, state_of
-from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.table.api import TableCatalog
-
-_VERSION = 1
 
 OpenCatalog = Callable[[], TableCatalog]
 """Opens the catalog when something is asked of it, never when definitions load."""
@@ -38,26 +32,6 @@ class ExternalTable(Value):
     identifier: Identifier
     path: str
     schema: TableSchema
-
-
-@dataclass(frozen=True, kw_only=True)
-class AssetNaming(naming.PaimonTranslator):
-    """The translator that YAML configures."""
-
-    key_prefix: tuple[str, ...] = ()
-    """Before `database, table`."""
-    group_name: str | None = None
-    owners: tuple[str, ...] = ()
-
-    def get_asset_key(self, identifier: Identifier) -> dg.AssetKey:
-        return super().get_asset_key(identifier).with_prefix(list(self.key_prefix))
-
-    def get_group_name(self, identifier: Identifier) -> str:
-        return self.group_name or super().get_group_name(identifier)
-
-    def get_owners(self, identifier: Identifier) -> Sequence[str]:
-        del identifier
-        return self.owners
 
 
 def describe_tables(
@@ -102,39 +76,6 @@ def names_matching(
 
 def _is_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def tables_to_json(tables: Sequence[ExternalTable]) -> str:
-    described = [
-        {
-            "table": str(table.identifier),
-            "path": table.path,
-            "schema": json.loads(schema_to_json(table.schema)),
-        }
-        for table in tables
-    ]
-    return json.dumps({"version": _VERSION, "tables": described}, indent=1, ensure_ascii=False)
-
-
-def tables_from_json(text: str, path: str) -> list[ExternalTable]:
-    try:
-        return _tables_of(json.loads(text), path)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        message = f"'{path}' describes no tables: {error}. Refresh it: dg utils refresh-defs-state."
-        raise FormatError(message, kind="external-tables", path=path) from error
-
-
-def _tables_of(members: Mapping[str, Any], path: str) -> list[ExternalTable]:
-    if members["version"] != _VERSION:
-        raise ValueError(f"version {members['version']} is not known")
-    return [
-        ExternalTable(
-            identifier=naming.identifier_of(str(item["table"])),
-            path=str(item["path"]),
-            schema=schema_from_json(json.dumps(item["schema"]).encode(), path),
-        )
-        for item in members["tables"]
-    ]
 
 
 @naming_arguments

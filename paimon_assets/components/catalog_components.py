@@ -23,12 +23,9 @@ from dagster.components import DefsStateConfig, DefsStateConfigArgs, ResolvedDef
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from paimon_assets.assets.external_tables import (
-    AssetNaming,
     build_external_table_specs,
     build_observable_tables,
     describe_tables,
-    tables_from_json,
-    tables_to_json,
 )
 from paimon_assets.assets.failures import refuse_unknown
 from paimon_assets.assets.jobs.compaction import CompactionConfig, build_compaction_job
@@ -39,6 +36,7 @@ from paimon_assets.assets.schedules import build_compaction_schedule, build_main
 from paimon_assets.assets.snapshot_sensor import build_new_snapshots_sensor
 from paimon_assets.assets.tables.io_manager import PaimonIOManager
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY
+from paimon_assets.components.table_state import AssetNaming, tables_from_json, tables_to_json
 from paimon_assets.engine.errors import InvalidInputError, without_secrets
 from paimon_assets.engine.spec.options.catalog_options import URI
 from paimon_assets.engine.table.api import TableCatalog, open_catalog

@@ -9,15 +9,13 @@ import pytest
 from paimon_assets import EmbeddedExecutor, FormatError, Table, open_catalog
 from paimon_assets.assets import PaimonCatalogResource
 from paimon_assets.assets.external_tables import (
-    AssetNaming,
     build_external_table_specs,
     build_observable_tables,
     describe_tables,
-    tables_from_json,
-    tables_to_json,
 )
 from paimon_assets.assets.sensors import Cursor
 from paimon_assets.assets.snapshot_sensor import build_new_snapshots_sensor, cursor_from_json
+from paimon_assets.components.table_state import AssetNaming, tables_from_json, tables_to_json
 from paimon_assets.engine.control.commit.file_store_commit import FileStoreCommit
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind
 from tests.testkit.asset_tables import PLANES, WEATHER, data_snapshot_of, lent_instance, planes
