@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from paimon_assets import Schema, Table
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import snapshot_to_json
-from paimon_assets.engine.control.commit.external_snapshot import looked_back, publish_external
+from paimon_assets.engine.control.commit.look_back import looked_back
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import (
     Retention,
@@ -23,6 +23,7 @@ from paimon_assets.engine.control.managers import snapshot_manager
 from paimon_assets.engine.control.managers.commit_history import NewUser
 from paimon_assets.engine.control.rollback import rollback_to_snapshot, rollback_to_tag
 from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.server.external_snapshot import publish_external
 from tests.faults.fuzz import forget_manifests
 from tests.testkit import metadata_tables as kit
 from tests.testkit.effort import often

@@ -22,7 +22,6 @@ from paimon_assets import (
 from paimon_assets.assets.files import ledger
 from paimon_assets.engine.control.catalog.catalog import LoadedTable
 from paimon_assets.engine.control.catalog.managed import CatalogEnvironment
-from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.maintenance.expire_snapshots import Retention, expire_snapshots
 from paimon_assets.engine.control.maintenance.orphan_files import clean_orphan_files
@@ -31,6 +30,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Tag
 from paimon_assets.erasure import erase
 from paimon_assets.iceberg.follow import repair
 from paimon_assets.review import discard, promote
+from paimon_assets.server.external_snapshot import publish_external
 
 Rows = Mapping[int, tuple[int | None, ...]]
 """Key → the values it may have: one, but for upserts at the same time; None is no row."""

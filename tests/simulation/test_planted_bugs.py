@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from paimon_assets.engine.codec.json.metadata_json import tag_to_json
-from paimon_assets.engine.control.commit import checks, external_snapshot
+from paimon_assets.engine.control.commit import checks, look_back
 from paimon_assets.engine.control.commit.commit_files import CommitFiles
 from paimon_assets.engine.control.maintenance import expire_snapshots, orphan_files, references
 from paimon_assets.engine.control.managers import branch_manager
@@ -90,11 +90,11 @@ EVERY = {
 """Found among all interleavings of two operations."""
 DRAWN = {
     "the base is not looked at again": (
-        external_snapshot, "looked_back", lambda *_: True,
+        look_back, "looked_back", lambda *_: True,
         (("rollback",), ("append", "append"), ("append",)), Kind.DISK,
     ),
     "a commit beside a branch that becomes main is not looked at again": (
-        external_snapshot, "looked_back", lambda *_: True,
+        look_back, "looked_back", lambda *_: True,
         (("forward",), ("append", "append"), ("append",)), Kind.DISK,
     ),
     "a rollback beside an expiration does not look for its target": (
@@ -117,7 +117,7 @@ DRAWN = {
         Upload, "close", _close, (("append",) * 3,) * 4, Kind.S3,
     ),
     "a late writer does not look for its base": (
-        external_snapshot, "_continues", lambda *_: True,
+        look_back, "_continues", lambda *_: True,
         (("append",), ("append", "append", "expire", "append")), Kind.S3,
     ),
     "a cleaning forgets the branches": (

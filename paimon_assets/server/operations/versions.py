@@ -19,7 +19,6 @@ from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import missing_table
 from paimon_assets.engine.control.catalog.catalog_state import Members, NumberedDocument
 from paimon_assets.engine.control.commit.commit_files import partition_statistics
-from paimon_assets.engine.control.commit.external_snapshot import publish_external
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.listeners import follow_change
 from paimon_assets.engine.control.managers.numbered_files import number_of, prefixed_files
@@ -31,6 +30,7 @@ from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.partition import escape
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, TAG_PREFIX
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.server.external_snapshot import publish_external
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import (
     MOST_RESULTS,

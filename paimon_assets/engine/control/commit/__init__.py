@@ -9,6 +9,6 @@ Concept → modules:
     partitions, and their overwrite        partition_filter
     other commits since the plan           planned_on
     manifests and lists                    commit_files
-    a snapshot that another engine made    external_snapshot
+    whether a snapshot continues its line  look_back
     giving up                              abort
 """

@@ -22,7 +22,7 @@ deleted and the caller gets `CommitUnknownError`: the same commit again finds ou
 A rollback deletes snapshots first and then looks for later ones; a commit publishes first and then
 looks at its base. So at least one of the two sees the other. Expiration frees numbers, and a slow
 writer may take such a number. It then finds that its base is gone, and above its own number either
-a hole or a snapshot that was built on another one (`external_snapshot`); it withdraws its snapshot.
+a hole or a snapshot that was built on another one (`look_back`); it withdraws its snapshot.
 The hint is written after that look. A snapshot names its base, and a commit never builds on a
 snapshot whose base is not the one below it. The schema file shows whether a table was renamed, or
 dropped and created again.
@@ -471,7 +471,7 @@ class FileStoreCommit:
         if self._store.managed is None:
             try:
                 unknown, added = self._unknown(snapshot), files.of_changes()
-                from paimon_assets.engine.control.commit.external_snapshot import looked_back
+                from paimon_assets.engine.control.commit.look_back import looked_back
 
                 if not looked_back(self._store, snapshot, base, unknown, added):
                     return False
