@@ -4,6 +4,7 @@ Concept → modules:
     HTTP                                     app, serve
     which operation a request is, refusals   routes, request
     operations                               operations/, service
+    bodies that no client here reads         bodies
     a snapshot that a client has made        external_snapshot
     principals and their permissions         authentication, principals
     data tokens                              issued_tokens

@@ -15,11 +15,18 @@ from paimon_assets.engine.codec.json.metadata_json import schema_from_json
 from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.codec.rest.structure import write_value
 from paimon_assets.engine.spec.evolution.schema_change import DropPrimaryKey
+from paimon_assets.server import bodies as own_bodies
 
 VECTORS = [
     json.loads(line)
     for line in (Path(__file__).parents[1] / "golden" / "rest_json.jsonl").read_text().splitlines()
 ]
+STRUCTURES = {
+    name: cls
+    for module in (bodies, own_bodies)
+    for name, cls in vars(module).items()
+    if isinstance(cls, type) and cls.__module__ == module.__name__
+}
 SNAPSHOT = {
     "version": 3,
     "id": 1,
@@ -41,18 +48,14 @@ def vector(name):
     "each", VECTORS, ids=[f"{number}-{v['structure']}" for number, v in enumerate(VECTORS)]
 )
 def test_document_is_read_and_written_as_java_does(each):
-    cls = getattr(bodies, each["structure"])
+    cls = STRUCTURES[each["structure"]]
     read = cls.from_bytes(each["read"].encode())
     assert read.to_bytes().decode() == each["written"]
     assert cls.from_bytes(each["written"].encode()) == read
 
 
 def test_structures_equal_those_of_java():
-    ours = {
-        name
-        for name, cls in vars(bodies).items()
-        if isinstance(cls, type) and cls.__module__ == bodies.__name__
-    }
+    ours = set(STRUCTURES)
     inner = {name for name in ours if not name.endswith(("Request", "Response"))} - {"Identifier"}
     newer = {name for name in ours if name.endswith(("PartitionsRequest", "PartitionsResponse"))}
     newer -= {"PartitionsRequest", "ListPartitionsResponse"}
@@ -80,7 +83,7 @@ def test_names_of_older_documents_are_read():
         {"consumers": [{"consumerId": "c", "nextSnapshotId": 5}]}
     )
     assert consumers.consumers[0].next_snapshot == 5
-    assert bodies.DropPartitionsRequest.from_json({"specs": [{"a": "1"}]}).partition_specs == (
+    assert own_bodies.DropPartitionsRequest.from_json({"specs": [{"a": "1"}]}).partition_specs == (
         {"a": "1"},
     )
     changes = bodies.AlterViewRequest.from_json(
@@ -101,7 +104,7 @@ def test_snapshot_may_lack_its_counts_and_wrapping():
     assert bare == wrapped
     assert bare.snapshot.snapshot.total_record_count == 0
     kept = {**SNAPSHOT, "totalRecordCount": None, "logOffsets": {"0": 1}, "commitIdentifier": "9"}
-    snapshot = bodies.VersionSnapshotResponse.from_json({"snapshot": kept}).snapshot
+    snapshot = own_bodies.VersionSnapshotResponse.from_json({"snapshot": kept}).snapshot
     assert (snapshot.commit_identifier, snapshot.unknown) == (9, {"logOffsets": {"0": 1}})
 
 
@@ -127,7 +130,9 @@ def test_dlf_gets_its_own_names():
     view = bodies.ViewResponse.from_bytes(vector("ViewResponse")["read"].encode()).to_dlf()
     assert list(view) == ["id", "name", "schema"]
     assert bodies.SnapshotInstant(snapshot_id=5).to_dlf() == {"snapshotId": 5}
-    with_uuid = bodies.VersionSnapshotResponse.from_json({"snapshot": {**SNAPSHOT, "uuid": "x"}})
+    with_uuid = own_bodies.VersionSnapshotResponse.from_json(
+        {"snapshot": {**SNAPSHOT, "uuid": "x"}}
+    )
     assert "uuid" not in with_uuid.to_dlf()["snapshot"]
     assert write_value(move_column("a"), dlf=True) == {
         "type": "updateColumnPosition",
@@ -243,7 +248,7 @@ def test_document_with_unknown_members_is_refused_or_kept(data):
                 place[key] = data.draw(JUNK)
                 break
             place = place[key]
-    cls = getattr(bodies, each["structure"])
+    cls = STRUCTURES[each["structure"]]
     try:
         read = cls.from_bytes(json.dumps(document).encode())
     except FormatError:
@@ -253,7 +258,7 @@ def test_document_with_unknown_members_is_refused_or_kept(data):
 
 def test_snapshot_names_no_foreign_file():
     with pytest.raises(FormatError, match="deltaManifestList"):
-        bodies.VersionSnapshotResponse.from_json(
+        own_bodies.VersionSnapshotResponse.from_json(
             {"snapshot": {**SNAPSHOT, "deltaManifestList": "../x"}}
         )
 

@@ -10,6 +10,7 @@ from paimon_assets.engine.codec.rest import bodies
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.spec.schema.schema import Schema
 from paimon_assets.engine.table.api import open_catalog
+from paimon_assets.server import bodies as own_bodies
 from paimon_assets.server.serve import ServeSettings
 from tests.testkit.errors import refused
 from tests.testkit.rest_server import serving
@@ -79,7 +80,7 @@ def test_server_shows_creator_of_table(catalog):
 
 def register(rest, name, path):
     given = bodies.Identifier(database="db", object=name)
-    body = bodies.RegisterTableRequest(identifier=given, path=path)
+    body = own_bodies.RegisterTableRequest(identifier=given, path=path)
     rest._api.post(("databases", "db", "register"), body)
 
 

@@ -18,6 +18,7 @@ from paimon_assets.engine.errors import AlreadyExistsError, NotFoundError
 from paimon_assets.engine.spec.options.catalog_options import DATA_TOKEN_ENABLED, DROPS_EMPTY
 from paimon_assets.engine.spec.types.type_text import Json
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.server import bodies as own_bodies
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import PREFIX, Answer, Request, bad_request, prefix_of
 from paimon_assets.server.service import Service, check_database_name
@@ -74,16 +75,16 @@ VIEWS: Listing[bodies.ViewResponse] = Listing(
     items=lambda service: service.views.all,
     detail=lambda _, view: view,
     names_document=bodies.ListViewsResponse,
-    details_document=bodies.ListViewDetailsResponse,
-    global_document=bodies.ListViewsGloballyResponse,
+    details_document=own_bodies.ListViewDetailsResponse,
+    global_document=own_bodies.ListViewsGloballyResponse,
 )
 FUNCTIONS: Listing[Members] = Listing(
     noun="function",
     items=lambda service: service.functions.all,
     detail=function_of,
     names_document=bodies.ListFunctionsResponse,
-    details_document=bodies.ListFunctionDetailsResponse,
-    global_document=bodies.ListFunctionsGloballyResponse,
+    details_document=own_bodies.ListFunctionDetailsResponse,
+    global_document=own_bodies.ListFunctionsGloballyResponse,
 )
 
 
@@ -244,7 +245,7 @@ def _refuse_tables(service: Service, name: Identifier) -> None:
 
 
 def create_function(service: Service, request: Request) -> None:
-    body = request.read(bodies.CreateFunctionRequest)
+    body = request.read(own_bodies.CreateFunctionRequest)
     name = Identifier(check_database_name(request.names["database"]), body.name)
     if not _FUNCTION_NAME.fullmatch(body.name):
         raise bad_request(f"Invalid function name: {body.name!r}")
@@ -260,7 +261,7 @@ def get_function(service: Service, request: Request) -> Answer:
 
 def alter_function(service: Service, request: Request) -> None:
     name = item_of(request, "function", Action.ALTER)
-    changes = request.read(bodies.AlterFunctionRequest).changes
+    changes = request.read(own_bodies.AlterFunctionRequest).changes
 
     def alter_members(members: dict[str, Json]) -> dict[str, Json]:
         for change in changes:

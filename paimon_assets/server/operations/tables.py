@@ -25,6 +25,7 @@ from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.evolution.schema_change import SetOption
 from paimon_assets.engine.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_assets.engine.spec.schema.schema import Schema
+from paimon_assets.server import bodies as own_bodies
 from paimon_assets.server.issued_tokens import DataTokens
 from paimon_assets.server.operations.items import listed_database, listed_globally, new_name
 from paimon_assets.server.principals import Action
@@ -63,7 +64,7 @@ def list_table_details(service: Service, request: Request) -> Answer:
             found.append(_response(service.load(Identifier(database, name))))
         except NotFoundError:
             continue  # dropped since
-    return bodies.ListTableDetailsResponse(
+    return own_bodies.ListTableDetailsResponse(
         table_details=tuple(found), next_page_token=token
     ).to_json()
 
@@ -72,7 +73,7 @@ def list_tables_globally(service: Service, request: Request) -> Answer:
     tables, token = listed_globally(
         service, request, _PATTERN, lambda d, prefix: service.table_names(d, prefix=prefix)
     )
-    return bodies.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
+    return own_bodies.ListTablesGloballyResponse(tables=tables, next_page_token=token).to_json()
 
 
 def create_table(service: Service, request: Request) -> None:
@@ -101,7 +102,7 @@ def create_table(service: Service, request: Request) -> None:
 
 
 def register_table(service: Service, request: Request) -> None:
-    body = request.read(bodies.RegisterTableRequest)
+    body = request.read(own_bodies.RegisterTableRequest)
     identifier = new_name(request, body.identifier, "table")
     request.require(Action.CREATE, identifier.database, identifier.table)
     if service.has_table(identifier):

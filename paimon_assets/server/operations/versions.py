@@ -30,6 +30,7 @@ from paimon_assets.engine.spec.options.all_options import parse_duration_ms
 from paimon_assets.engine.spec.partition import escape
 from paimon_assets.engine.spec.paths import EARLIEST, LATEST, TAG_PREFIX
 from paimon_assets.engine.spec.types.type_text import Json
+from paimon_assets.server import bodies as own_bodies
 from paimon_assets.server.external_snapshot import publish_external
 from paimon_assets.server.principals import Action
 from paimon_assets.server.request import (
@@ -125,7 +126,7 @@ def get_version_snapshot(service: Service, request: Request) -> Answer:
         snapshot = None if tag is None else tag.snapshot
     if snapshot is None:
         raise _missing(table, version)
-    return bodies.VersionSnapshotResponse(snapshot=snapshot).to_json()
+    return own_bodies.VersionSnapshotResponse(snapshot=snapshot).to_json()
 
 
 def list_snapshots(service: Service, request: Request) -> Answer:
@@ -136,7 +137,7 @@ def list_snapshots(service: Service, request: Request) -> Answer:
     newest = sorted(ids, reverse=True)[: min(page.most, MOST_RESULTS)]
     snapshots = [table.store.snapshots.snapshot_or_none(id_) for id_ in newest]
     more = len(newest) < len(ids)
-    return bodies.ListSnapshotsResponse(
+    return own_bodies.ListSnapshotsResponse(
         snapshots=tuple(snapshot for snapshot in snapshots if snapshot is not None),
         next_page_token=page_token(str(newest[-1])) if more else None,
     ).to_json()
@@ -210,7 +211,7 @@ def drop_branch(service: Service, request: Request) -> None:
 
 def rename_branch(service: Service, request: Request) -> None:
     table = service.table(request, Action.UPDATE).require_managed(service)
-    body = request.read(bodies.RenameBranchRequest)
+    body = request.read(own_bodies.RenameBranchRequest)
     request.noted["target"] = body.to_branch
     table.store.branches.rename(request.names["branch"], body.to_branch)
 
@@ -246,22 +247,22 @@ def list_partitions(service: Service, request: Request) -> Answer:
     known = _all(table)
     names, token = request.page("partitionNamePattern").of(sorted(known))
     partitions = tuple(known[name] for name in names)
-    return bodies.ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
+    return own_bodies.ListPartitionsResponse(partitions=partitions, next_page_token=token).to_json()
 
 
 def list_partitions_by_names(service: Service, request: Request) -> Answer:
     """Answer the partitions of some specs, as far as there are any."""
     table = _partitioned_table(service, request, Action.DESCRIBE)
-    names = _names(table, request.read(bodies.PartitionsRequest).specs)
+    names = _names(table, request.read(own_bodies.PartitionsRequest).specs)
     known = _all(table)
     partitions = tuple(known[name] for name in names if name in known)
-    return bodies.ListPartitionsResponse(partitions=partitions).to_json()
+    return own_bodies.ListPartitionsResponse(partitions=partitions).to_json()
 
 
 def create_partitions(service: Service, request: Request) -> Answer:
     """Note partitions that hold no file yet."""
     table = _partitioned_table(service, request, Action.UPDATE)
-    body = request.read(bodies.CreatePartitionsRequest)
+    body = request.read(own_bodies.CreatePartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
     existed = [name for name in names if name in known]
@@ -270,21 +271,21 @@ def create_partitions(service: Service, request: Request) -> Answer:
         raise AlreadyExistsError(message, kind="partition-exists", partition=existed[0])
     fresh = [name for name in names if name not in known]
     _note(service, request, table, {name: names[name] for name in fresh}, {_CREATED: True})
-    return bodies.CreatePartitionsResponse(
+    return own_bodies.CreatePartitionsResponse(
         created=tuple(names[name] for name in fresh), existed=tuple(names[name] for name in existed)
     ).to_json()
 
 
 def mark_done_partitions(service: Service, request: Request) -> None:
     table = _partitioned_table(service, request, Action.UPDATE)
-    names = _names(table, request.read(bodies.PartitionsRequest).specs)
+    names = _names(table, request.read(own_bodies.PartitionsRequest).specs)
     _note(service, request, table, names, {_DONE: True})
 
 
 def drop_partitions(service: Service, request: Request) -> Answer:
     """Empty partitions in one snapshot, and forget them."""
     table = _partitioned_table(service, request, Action.UPDATE)
-    body = request.read(bodies.DropPartitionsRequest)
+    body = request.read(own_bodies.DropPartitionsRequest)
     names = _names(table, body.partition_specs)
     known = _all(table)
     missing = [name for name in names if name not in known]
@@ -296,7 +297,7 @@ def drop_partitions(service: Service, request: Request) -> Answer:
     if filled:
         table.table.drop_partitions([dict(spec) for spec in filled])
     _document(table).change(lambda m: {n: v for n, v in m.items() if n not in dropped})
-    return bodies.DropPartitionsResponse(
+    return own_bodies.DropPartitionsResponse(
         dropped=tuple(names[name] for name in dropped),
         missing=tuple(names[name] for name in missing),
     ).to_json()

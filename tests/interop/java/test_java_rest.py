@@ -20,6 +20,7 @@ from paimon_assets import (
 )
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.rest import bodies
+from paimon_assets.server import bodies as own_bodies
 from tests.interop.environment import HOME, ROOT, java_rest_server
 from tests.testkit.oracle import Oracle
 
@@ -222,7 +223,7 @@ def test_views(catalog, rest, db):
 
 def partitions(rest, db, table):
     path = ("databases", db, "tables", table, "partitions")
-    return rest._api.list_all(path, bodies.ListPartitionsResponse, "partitions")
+    return rest._api.list_all(path, own_bodies.ListPartitionsResponse, "partitions")
 
 
 def test_numbers_unknown_to_server_are_refused_by_name(catalog, rest, db):

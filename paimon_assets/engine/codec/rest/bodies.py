@@ -149,13 +149,6 @@ class AlterTableRequest(structure.Structure):
     changes: tuple[SchemaChange, ...]
 
 
-class RegisterTableRequest(structure.Structure):
-    """A table that exists at a path already."""
-
-    identifier: Identifier
-    path: str
-
-
 class RenameRequest(structure.Structure):
     """A table or a view, and its new name."""
 
@@ -197,10 +190,6 @@ class CreateBranchRequest(structure.Structure):
     from_tag: str | None = None
 
 
-class RenameBranchRequest(structure.Structure):
-    to_branch: str
-
-
 class ForwardBranchRequest(structure.Structure):
     """Make a branch the main one."""
 
@@ -219,22 +208,6 @@ class AuthRequest(structure.Structure):
     """None is all of them."""
 
 
-class PartitionsRequest(structure.Structure):
-    """Partitions to mark as done, or to list."""
-
-    specs: tuple[Mapping[str, str], ...]
-
-
-class CreatePartitionsRequest(structure.Structure):
-    partition_specs: tuple[Mapping[str, str], ...]
-    ignore_if_exists: bool = False
-
-
-class DropPartitionsRequest(structure.Structure):
-    partition_specs: Annotated[tuple[Mapping[str, str], ...], structure.Rules(also=("specs",))]
-    ignore_if_not_exists: bool = False
-
-
 class CreateViewRequest(structure.Structure):
     identifier: Identifier
     schema: ViewSchema
@@ -242,24 +215,6 @@ class CreateViewRequest(structure.Structure):
 
 class AlterViewRequest(structure.Structure):
     changes: tuple[ViewChange, ...]
-
-
-class CreateFunctionRequest(structure.Structure):
-    """A function to create; its definitions are kept as they are."""
-
-    name: str
-    input_params: tuple[DataField, ...] = ()
-    return_params: tuple[DataField, ...] = ()
-    deterministic: bool = False
-    definitions: Mapping[str, Json] = {}
-    comment: str | None = None
-    options: Mapping[str, str] = {}
-
-
-class AlterFunctionRequest(structure.Structure):
-    """Changes of a function, kept as they are."""
-
-    changes: tuple[Mapping[str, Json], ...]
 
 
 class Page(structure.Structure, kw_only=True):
@@ -372,26 +327,12 @@ class SnapshotResponse(structure.Structure):
         return super().from_json({"snapshot": json} if is_bare else json)
 
 
-class VersionSnapshotResponse(structure.Structure):
-    snapshot: Snapshot
-
-
 class TagResponse(structure.Structure):
     tag_name: str
     snapshot: Snapshot
     tag_create_time: int | None = None
     """Epoch milliseconds."""
     tag_time_retained: str | None = None
-
-
-class CreatePartitionsResponse(structure.Structure):
-    created: tuple[Mapping[str, str], ...] = ()
-    existed: tuple[Mapping[str, str], ...] = ()
-
-
-class DropPartitionsResponse(structure.Structure):
-    dropped: tuple[Mapping[str, str], ...] = ()
-    missing: tuple[Mapping[str, str], ...] = ()
 
 
 class ListDatabasesResponse(Page):
@@ -402,46 +343,12 @@ class ListTablesResponse(Page):
     tables: tuple[str, ...]
 
 
-class ListTableDetailsResponse(Page):
-    table_details: tuple[TableResponse, ...]
-
-
-class ListTablesGloballyResponse(Page):
-    tables: tuple[Identifier, ...]
-
-
 class ListViewsResponse(Page):
     views: tuple[str, ...]
 
 
-class ListViewDetailsResponse(Page):
-    view_details: tuple[ViewResponse, ...]
-
-
-class ListViewsGloballyResponse(Page):
-    views: Annotated[tuple[Identifier, ...], structure.Rules(also=("tables",))]
-
-
 class ListFunctionsResponse(Page):
     functions: tuple[str, ...]
-
-
-class ListFunctionDetailsResponse(Page):
-    function_details: tuple[FunctionResponse, ...]
-
-
-class ListFunctionsGloballyResponse(Page):
-    functions: tuple[Identifier, ...]
-
-
-class ListSnapshotsResponse(Page):
-    """A page of snapshots, in an order each server chooses."""
-
-    snapshots: tuple[Snapshot, ...]
-
-
-class ListPartitionsResponse(Page):
-    partitions: tuple[Partition, ...]
 
 
 class ListBranchesResponse(structure.Structure):
