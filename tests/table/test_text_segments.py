@@ -420,12 +420,47 @@ def test_landed_json_is_read_same(tmp_path):
     [
         ("BYTES", '"YQ"'), ("BYTES", '"Y==="'), ("BYTES", '"Y=Q="'), ("BYTES", '"Y!Q="'),
         ("BYTES", '"=YQ="'), ("BIGINT", '"5"'), ("BIGINT", "5.5"), ("DATE", '"x"'),
-        ("ARRAY<BYTES>", '["YQ=="]'),
+        ("ARRAY<BYTES>", '["YQ"]'), ("ARRAY<DATE>", "[18262]"), ("TIME(3)", '"24:00:00"'),
     ],
 )  # fmt: skip
 def test_null_of_spark_is_refused(catalog, tmp_path, column, value):
     with pytest.raises(FormatError, match="/j/1"):
         read_back(catalog, tmp_path / "j", f'{{"c": {value}}}\n', "json", {"c": column})
+
+
+def test_values_inside_json_columns_are_parsed_as_flat_ones(catalog, tmp_path):
+    flat = {"z": "TIMESTAMP(3) WITH LOCAL TIME ZONE", "d": "DATE", "y": "BYTES", "t": "TIME(3)"}
+    values = {"z": "29.02.2024 10:00", "d": "29/02/2024", "y": "YWI=", "t": "09:30"}
+    wanted = {"z": INSTANT, "d": dt.date(2024, 2, 29), "y": b"ab", "t": dt.time(9, 30)}
+    columns, record, expected = {}, {}, []
+    for name, kind in flat.items():
+        value, want = values[name], wanted[name]
+        columns |= {name: kind, f"a{name}": f"ARRAY<{kind}>", f"m{name}": f"MAP<STRING, {kind}>"}
+        columns |= {f"r{name}": f"ROW<v {kind}, w ARRAY<{kind}>>"}
+        record |= {name: value, f"a{name}": [value, None], f"m{name}": {"k": value}}
+        record |= {f"r{name}": {"v": value, "w": [value]}}
+        expected += [want, [want, None], [("k", want)], {"v": want, "w": [want]}]
+    text = f"{json.dumps(record)}\n{json.dumps(dict.fromkeys(record))}\n"
+    options = {"timeZone": "Europe/Berlin", "dateFormat": "dd/MM/yyyy"}
+    options |= {"timestampFormat": "dd.MM.yyyy HH:mm"}
+    found = read_back(catalog, tmp_path / "j", text, "json", columns, **options)
+    assert found == [tuple(expected), (None,) * len(columns)]
+
+
+@pytest.mark.parametrize("values", [(1, "x"), ([1, "x"],), ({"k": [1]}, {"k": ["x"]}), ("x", {})])
+def test_members_that_no_column_has_may_be_of_several_types(catalog, tmp_path, values):
+    lines = [json.dumps({"a": n, "extra": value, "s": n}) for n, value in enumerate(values)]
+    columns = {"a": "INT", "s": "STRING"}
+    found = read_back(catalog, tmp_path / "j", "\n".join(lines), "json", columns)
+    assert found == [(n, str(n)) for n in range(len(values))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"), [("TIME(3)", "09:30:00.1234"), ("TIMESTAMP(3)", "2024-01-01T00:00:00.1234")]
+)
+def test_lost_digits_of_times_name_column_and_way_out(catalog, tmp_path, kind, value):
+    with pytest.raises(FormatError, match=r"column 'c'.* declare the column as STRING"):
+        read_back(catalog, tmp_path / "j", f'{{"c": "{value}"}}', "json", {"c": kind})
 
 
 def test_csv_times_may_have_zone(catalog, tmp_path):

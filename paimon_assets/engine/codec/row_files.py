@@ -423,7 +423,8 @@ _WAYS_OUT = {
 _WIDE_TEXT = re.compile("^it begins as (utf-[^ ,]+)")
 _CSV_WIDTH = re.compile(r"Expected \d+ columns, got \d+")
 _NO_VALUE = re.compile(
-    "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored"
+    "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored|"
+    "lose data|a time (has more|does not)|of a time|no such time"
 )
 """In messages about a text that is no value of a column's type; STRING takes any."""
 

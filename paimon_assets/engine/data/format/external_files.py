@@ -6,7 +6,6 @@ JSON, and CSV with options         the readers of text segments
 …gz, bz2, zst, lz4                 CSV and JSON are decompressed by the suffix of the file's name
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, get_args
@@ -45,7 +44,6 @@ _FORMS: Mapping[pa.DataType, str] = {
 """Type of an undeclared column → texts that are surely its values."""
 ALL_TYPES: Sequence[pa.DataType] = [*_FORMS, pa.string()]
 _EXACT_IN_DOUBLES = 2**53
-_CHANGED = re.compile(r"Column\(/([^/)]+)")
 _TEXTS = ("csv", "json")
 _WITH_FOOTER = ("parquet", "orc")
 _OF_TABLES = (*_WITH_FOOTER, "avro", "json")
@@ -243,10 +241,10 @@ def _infer(block: bytes) -> pa.Table:
                 ),
             )
         except pa.ArrowInvalid as error:
-            wrong = _CHANGED.search(str(error))
-            if wrong is None or wrong[1] in texts:
+            name = text_streams.changed_member(error)
+            if not name or name in texts:
                 raise
-            texts.append(wrong[1])
+            texts.append(name)
 
 
 def _types_of_numbers(values: Any) -> Sequence[pa.DataType]:

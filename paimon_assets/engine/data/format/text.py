@@ -44,7 +44,7 @@ from paimon_assets.engine.codec.row_files import (
 )
 from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format import text_streams as streams
-from paimon_assets.engine.data.nested import with_parts
+from paimon_assets.engine.data.nested import changed_field, parts_of, types_inside, with_parts
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.segments.text_options import TextOptions, TimePattern
 
@@ -274,20 +274,25 @@ class JsonReader(CountedRows):
         refuses = file.declared is not None and file.declared.refuses_extra
         self._extra = "error" if refuses else "ignore"
         # Members of the first objects, as the table declares them; then absent ones.
-        try:
-            with self._stream() as stream:
-                members = self._open(stream, None).schema
-        except pa.ArrowInvalid:  # values of several types under one name
-            if not self._declared:
-                raise
-            texts = (field.with_type(pa.string()) for field in self._declared.values())
-            with self._stream(texts) as stream:
-                members = self._open(stream, None).schema
+        members = self._members()
         fields = [self._declared.get(member.name, member) for member in members]
         if any(member.name in self._declared for member in members):
             names = {member.name.lower() for member in members}
             fields += [field for name, field in self._declared.items() if name.lower() not in names]
         return pa.schema(fields)
+
+    def _members(self) -> pa.Schema:
+        """Return the members of the first objects; those with values of several types as texts."""
+        texts: dict[str, pa.Field[Any]] = {}
+        while True:
+            try:
+                with self._stream(texts.values()) as stream:
+                    return self._open(stream, None).schema  # type: ignore[no-any-return]
+            except pa.ArrowInvalid as error:
+                names = {*self._declared, streams.changed_member(error)} - {""}
+                if not self._declared or names <= texts.keys():
+                    raise
+                texts |= {name: pa.field(name, pa.string()) for name in names}
 
     def _decode(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         fields = [self.schema.field(name) for name in list(columns) or self.schema.names[:1]]
@@ -364,25 +369,29 @@ _PAD, _ZERO_BITS = b"=A"
 
 def read_type(target: pa.DataType, options: TextOptions, *, is_json: bool = False) -> pa.DataType:
     """Return the type in which to parse a column: text if pyarrow's parser differs from Spark's."""
-    as_text = bool(_pattern(target, options)) or pat.is_timestamp(target)
-    if is_json:
-        as_text = as_text or pat.is_temporal(target) or _is_bytes(target)
+    if is_json and pat.is_nested(target):
+        _refuse_maps(types_inside(target))
         if isinstance(target, pa.MapType):
             entry = [("key", target.key_type), ("value", target.item_type)]
-            return pa.list_(pa.struct([pa.field(name, _inner(kind)) for name, kind in entry]))
-        if pat.is_nested(target):
-            return _inner(target)
+            target = pa.list_(pa.struct([pa.field(name, kind) for name, kind in entry]))
+
+        def change(field: Any) -> Any:
+            kind = field.type
+            is_leaf = not pat.is_nested(kind)
+            return field.with_type(read_type(kind, options, is_json=True)) if is_leaf else field
+
+        return changed_field(pa.field("", target), change).type  # type: ignore[no-any-return]
+    as_text = bool(_pattern(target, options)) or pat.is_timestamp(target)
+    as_text |= is_json and (pat.is_temporal(target) or _is_bytes(target))
     return pa.string() if as_text else target
 
 
-def _inner(target: pa.DataType) -> pa.DataType:
-    """Refuse types that are not parsed inside other columns of JSON."""
-    if _is_bytes(target) or isinstance(target, pa.MapType):
-        message = f"{target} inside another column is not read from JSON"
-        raise pa.ArrowInvalid(f"{message}; declare the column as STRING")
-    for number in range(target.num_fields):
-        _inner(target.field(number).type)
-    return target
+def _refuse_maps(kinds: Iterable[pa.DataType]) -> None:
+    for kind in kinds:
+        if isinstance(kind, pa.MapType):
+            message = f"{kind} inside another column is not read from JSON"
+            raise pa.ArrowInvalid(f"{message}; declare the column as STRING")
+        _refuse_maps(types_inside(kind))
 
 
 def _is_bytes(target: pa.DataType) -> bool:
@@ -405,8 +414,16 @@ def _convert(values: Any, target: Any, options: TextOptions, zone: str) -> Any:
     pattern = _pattern(target, options)
     if pattern:
         return _parse(values, TimePattern.of(pattern), target, zone or "UTC")
-    if pat.is_map(target):
-        return with_parts(values, values.flatten().flatten(), target)
+    if pat.is_nested(target):
+        parts = values.flatten().flatten() if pat.is_map(target) else parts_of(values)
+        inside = [
+            part if part.type == kind else _convert(part, kind, options, zone)
+            for part, kind in zip(parts, types_inside(target), strict=True)
+        ]
+        return with_parts(values, inside, target)
+    if pat.is_time(target):
+        times = pc.binary_join_element_wise("1970-01-01T", values, "").cast(pa.timestamp("us"))
+        return times.cast(pa.time64("us")).cast(target)
     if _is_bytes(target):
         return _from_base64(values).cast(target)
     return _times(values, target, zone) if pat.is_timestamp(target) else values.cast(target)

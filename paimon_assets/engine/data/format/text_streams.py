@@ -55,6 +55,7 @@ _WIDE = re.compile(
 """How files of other encodings begin, of Latin text where they have no mark."""
 _MARK_BYTES = 4
 _OPEN, _CLOSE = b"[{", b"]}"
+_CHANGED = re.compile(r"Column\(/([^/)]+)")
 
 
 def open_text_stream(
@@ -247,6 +248,12 @@ def has_object_a_line(lines: bytes) -> bool:
         np.flatnonzero(data == ord("\n")), [] if data[-1] == ord("\n") else len(data)
     )
     return bool((np.diff(np.searchsorted(ends, bounds), prepend=0) == 1).all())
+
+
+def changed_member(error: pa.ArrowInvalid) -> str:
+    """Return the member whose values had several types; empty if that is not the fault."""
+    found = _CHANGED.search(str(error))
+    return found[1] if found else ""
 
 
 def with_plain_members(
