@@ -1,9 +1,12 @@
 """Add-on: columns of a table that an asset of its own computes, beside its stored ones.
 
     asset             the asset, and the check of rows that are behind; rows as any frame
+    write             `Table.new_column_write_builder`: plans, tasks, one commit
+    groups            ranges of rows, and which of them are behind
+    task, rows        the task of an executor: values → files of columns
     spark_columns     the same rows as one DataFrame of Spark
 
-The engine reads and writes such columns: `Table.new_column_write_builder`.
+The engine reads such columns, and changes values of some rows (`engine.data.column_update`).
 """
 
 from typing import TYPE_CHECKING

@@ -4,7 +4,7 @@
 
 The other columns are neither read, but for those the function asks for, nor written. A range of
 rows is behind if it lacks a value, or if the inputs of the values are newer
-(`engine.control.column_groups`). Several such assets of one table run side by side.
+(`columns.groups`). Several such assets of one table run side by side.
 """
 
 import functools
@@ -27,6 +27,7 @@ from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
 from paimon_assets.assets.tables.table_write import result_of_earlier_try, result_of_write
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
+from paimon_assets.columns.write import ColumnWriteBuilder, RowsBehind
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.control.features import check_column_files
 from paimon_assets.engine.errors import InvalidInputError
@@ -37,7 +38,6 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted
 from paimon_assets.engine.table.frames.frames import FrameKind, frame_kind, from_batches
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder, RowsBehind
 
 _REFUSED: Mapping[str, str] = {
     "before_commit": "the rows are there already; declare asset checks of the table",
@@ -97,7 +97,7 @@ class _Columns(Value):
         return EnsuredTable(table=table.alter(changes) if changes else table, schema_before=before)
 
     def builder(self, table: Table) -> ColumnWriteBuilder:
-        made = table.new_column_write_builder(self.names, reads=self.reads)
+        made: ColumnWriteBuilder = table.new_column_write_builder(self.names, reads=self.reads)
         return made if self.rows_at_once is None else made.with_rows_at_once(self.rows_at_once)
 
     def compute(self, first: tuple[Any, ...], inputs: Mapping[str, Any], rows: Any) -> Any:

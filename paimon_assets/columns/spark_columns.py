@@ -11,17 +11,13 @@ from contextlib import closing
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, SparkSession
 
+from paimon_assets.columns.write import ColumnWriteBuilder, ColumnWriteOutcome, RowsBehind
 from paimon_assets.engine.contract.commit_message import WriteReport
 from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.control.commit.column_conflicts import columns_unchanged_since
 from paimon_assets.engine.errors import CommitConflictError, InvalidInputError
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.schema.schema import ROW_ID, with_tracking
-from paimon_assets.engine.table.write.column_write import (
-    ColumnWriteBuilder,
-    ColumnWriteOutcome,
-    RowsBehind,
-)
 from paimon_assets.engine.table.write.row_change import READ_CHANGED, RowChangeBuilder
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.executor import SparkExecutor

@@ -40,6 +40,7 @@ SQL_COMMAND = "paimon_assets.sql.command"
 OPERATIONS = ("paimon_assets.erasure.operations", "paimon_assets.review.operations")
 """Modules of operations beside `sql.operations`, with the mappings `SHOWN` and `REPORTS`."""
 TASKS = {
+    "write-columns": ("paimon_assets.columns.rows", "write_columns"),
     "diff": ("paimon_assets.review.rows", "diff_rows"),
     "erase": ("paimon_assets.erasure.rows", "erase_rows"),
 }
@@ -49,6 +50,11 @@ TASKS = {
 def add_ons_of(options: Mapping[str, str]) -> tuple[AddOn, ...]:
     """Return the add-ons that the options of a table name."""
     return tuple(each for each in ADD_ONS if each.option in options)
+
+
+def load_column_writes() -> Any:
+    """Import the module of the add-on for columns that has the `ColumnWriteBuilder`."""
+    return import_module("paimon_assets.columns.write")
 
 
 def load_sql(module: str) -> Any:

@@ -10,10 +10,10 @@ from paimon_assets.engine.control import listeners
 from paimon_assets.engine.spec.schema import add_on_rules
 
 ROOT = Path(__file__).resolve().parents[2] / "paimon_assets"
-NAMES = ("cdc", "components", "erasure", "iceberg", "review", "server")
+NAMES = ("cdc", "columns", "components", "erasure", "iceberg", "review", "server")
 TABLE = ROOT / "engine" / "add_ons.py"
-IN_TEXT = {"assets/files/ingestion.py"}
-"""A docstring that points to another source."""
+IN_TEXT = {"assets/files/ingestion.py", "engine/table/table.py"}
+"""Docstrings that point to another source, and to the class that a method returns."""
 
 
 def core_modules() -> list[Path]:

@@ -17,7 +17,7 @@ MAX_LINES = {"resources": 400, "jobs": 600}
 BUDGETS = {
     "core": (83_300, 367),
     "paimon_assets/cdc": (9_700, 44),
-    "paimon_assets/columns": (511, 3),
+    "paimon_assets/columns": (1_100, 7),
     "paimon_assets/components": (1_500, 8),
     "paimon_assets/erasure": (1_413, 8),
     "paimon_assets/iceberg": (2_850, 19),

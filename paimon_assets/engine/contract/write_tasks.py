@@ -117,23 +117,6 @@ class RowChangeResult(Value):
     """Numbers of the source rows that match, as int64 in the order of this machine's bytes."""
 
 
-COLUMN_TASK = "write-columns"
-"""Name of the task in a `TaskBatch`; its result is a `WriteResult` of one message."""
-
-
-class ColumnTask(Value):
-    """New values of some columns of all rows of some files; the tasks share a `WriteContext`."""
-
-    split: DataSplit
-    """The files of whole ranges of row ids."""
-    values: bytes
-    """The columns, as an Arrow stream: a row for each row of the ranges, in their order."""
-
-    @property
-    def input_bytes(self) -> int:
-        return len(self.values)
-
-
 def dump_rows(rows: pa.Table, *, compression: Literal["lz4"] | None = None) -> bytes:
     """Return rows as an Arrow stream, such as `RowChange.source` holds."""
     sink = pa.BufferOutputStream()

@@ -6,8 +6,7 @@
                                                               oldest file; all: the files go
 
 A file of columns has a row for each row of its range, also for those that are deleted: they keep
-their values, or take those of a neighbour. The task `write-columns` is given the values of all
-rows of its ranges that are not deleted, and reads nothing but deletion vectors.
+their values.
 Source: `org.apache.paimon.spark.commands.MergeIntoPaimonDataEvolutionTable`.
 """
 
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -23,83 +21,18 @@ from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy
 from paimon_assets.engine.contract.commit_message import DataIncrement, WriteResult
 from paimon_assets.engine.contract.context import WriteContext
 from paimon_assets.engine.contract.split import DataSplit
-from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import (
-    ColumnTask,
-    RowChange,
-    RowChangeResult,
-    RowChangeTask,
-)
+from paimon_assets.engine.contract.write_tasks import RowChange, RowChangeResult, RowChangeTask
 from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors, deleted_rows
 from paimon_assets.engine.data.compact.record_read import RecordRead
 from paimon_assets.engine.data.row_update import Matcher, RowUpdate, replace_rows, rows_at
 from paimon_assets.engine.data.threads import Threads
-from paimon_assets.engine.data.write.input_check import InputCheck
 from paimon_assets.engine.data.write.rolling_file import ONE_FILE, FileFactory, delete_unfinished
 from paimon_assets.engine.data.write.row_output import result_of, write_stored
 from paimon_assets.engine.data.write.write_support import refuse_unwritable
-from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.words import counted
-
-_ROWS_AT_ONCE = 65_536
-
-
-def write_columns(shared: bytes, payload: bytes, file_io: FileIO, threads: Threads) -> bytes:
-    """Write the given values of some columns of ranges of rows.
-
-    Cost:
-        The values of the task are in memory.
-    """
-    context, task = load(WriteContext, shared), load(ColumnTask, payload)
-    rows = pa.ipc.open_stream(task.values).read_all()
-    schema = _only(context.schema, rows.column_names)
-    check = InputCheck(table=context.table, schema=schema, new=frozenset(rows.column_names))
-    groups = data_file.group_by_row_range(task.split.data_files)
-    deleted = deleted_rows(task.split, file_io)
-    gaps = [deleted(group) for group in groups]
-    stored = sum(map(data_file.range_row_count, groups)) - sum(map(len, gaps))
-    if stored != rows.num_rows:
-        raise InvalidInputError(
-            f"Table '{context.table}': {counted(rows.num_rows, 'row')} of new values for"
-            f" {counted(stored, 'stored row')}. Give one for each, in their order.",
-            kind="column-rows",
-            table=context.table,
-            rows=rows.num_rows,
-            stored=stored,
-        )
-    files = _ColumnFiles(context, task.split, schema.field_names, file_io, threads)
-    start = 0
-    try:
-        for group, gap in zip(groups, gaps, strict=True):
-            count = data_file.range_row_count(group) - len(gap)
-            if not count:
-                continue
-            part = _fill_gaps(rows.slice(start, count), gap)
-            files.add(group, map(check.conform, part))
-            start += count
-    except BaseException:
-        files.abort()
-        raise
-    return dump(files.result(stored, DataIncrement()))
-
-
-def _fill_gaps(rows: pa.Table, gaps: Longs) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a range; at the positions of deleted ones its neighbour's values."""
-    if not len(gaps):
-        yield from rows.to_batches()
-        return
-    live = np.ones(rows.num_rows + len(gaps), dtype=np.int64)
-    live[gaps] = 0
-    numbers = np.maximum(np.cumsum(live) - 1, 0)
-    for start in range(0, len(numbers), _ROWS_AT_ONCE):
-        wanted = numbers[start : start + _ROWS_AT_ONCE]
-        first, last = int(wanted[0]), int(wanted[-1])
-        part = rows.slice(first, last - first + 1).take(from_numpy(wanted - first))
-        yield from part.to_batches()
 
 
 def change_columns(
@@ -115,7 +48,7 @@ def change_columns(
     split, matcher = task.splits[0], Matcher(change)
     names = tuple(each.column for each in change.assignments or ())
     names = tuple(name for name in change.read.schema.field_names if name in names)
-    files = _ColumnFiles(change.write, split, names, file_io, threads)
+    files = ColumnFiles(change.write, split, names, file_io, threads)
     needed = {*names, *pred.columns_of(change.assignments or ())}
     source_rows: list[Longs] = []
     matched = 0
@@ -183,11 +116,11 @@ def change_columns(
     )
 
 
-def _only(schema: TableSchema, names: Iterable[str]) -> TableSchema:
+def only_columns(schema: TableSchema, names: Iterable[str]) -> TableSchema:
     return replace(schema, fields=schema.columns(names), partition_keys=())
 
 
-class _ColumnFiles:
+class ColumnFiles:
     def __init__(
         self,
         context: WriteContext,
@@ -196,7 +129,7 @@ class _ColumnFiles:
         file_io: FileIO,
         threads: Threads,
     ) -> None:
-        refuse_unwritable(_only(context.schema, names), context.table)
+        refuse_unwritable(only_columns(context.schema, names), context.table)
         self._split, self._threads, self._table = split, threads, context.table
         self._factory = FileFactory(schema=context.schema, file_io=file_io, write_cols=tuple(names))
         self._factory.target_bytes = ONE_FILE

@@ -89,7 +89,6 @@ def task_of(name: str) -> Task | None:
     modules = {
         report_tasks.ANALYZE_TASK: ("analyze", "analyze_split"),
         report_tasks.COVERED_TASK: ("read.merge_file_split_read", "covered_rows"),
-        write_tasks.COLUMN_TASK: ("column_update", "write_columns"),
         write_tasks.COMPACT_TASK: ("compact.compact", "compact"),
         report_tasks.FOOTER_TASK: ("footer", "read_footers"),
         report_tasks.OVERFLOW_TASK: ("cast_losses", "count_losses"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
-from paimon_assets.engine.add_ons import add_ons_of
+from paimon_assets.engine.add_ons import add_ons_of, load_column_writes
 from paimon_assets.engine.control.publishing import after
 from paimon_assets.engine.errors import AlreadyExistsError, InvalidInputError
 from paimon_assets.engine.spec.evolution.schema_change import OnOverflow
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from paimon_assets.engine.table.system.system_table import SystemTable
     from paimon_assets.engine.table.upkeep.compaction import CompactionBuilder, CompactionOutcome
     from paimon_assets.engine.table.upkeep.maintenance import AnalyzeOutcome, Maintenance
-    from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
     from paimon_assets.engine.table.write.row_change import RowChangeBuilder, RowChangeOutcome
     from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
@@ -269,18 +268,18 @@ class Table:
 
         return RowChangeBuilder(store=self._changing)
 
-    def new_column_write_builder(
-        self, columns: Sequence[str], *, reads: Sequence[str] = ()
-    ) -> ColumnWriteBuilder:
+    def new_column_write_builder(self, columns: Sequence[str], *, reads: Sequence[str] = ()) -> Any:
         """Begin to describe a write of some columns of a data-evolution table.
 
         Args:
             columns: Columns to write.
             reads: Columns from which they are made.
-        """
-        from paimon_assets.engine.table.write.column_write import ColumnWriteBuilder
 
-        return ColumnWriteBuilder(store=self._changing, columns=tuple(columns), reads=tuple(reads))
+        Returns:
+            A `paimon_assets.columns.write.ColumnWriteBuilder`.
+        """
+        builder = load_column_writes().ColumnWriteBuilder
+        return builder(store=self._changing, columns=tuple(columns), reads=tuple(reads))
 
     def maintenance(self) -> Maintenance:
         """Return the upkeep of the table: expiring and cleaning."""

@@ -13,13 +13,14 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from paimon_assets.columns.groups import ColumnGroups
+from paimon_assets.columns.task import COLUMN_TASK, ColumnTask
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import CommitMessage, WriteReport, WriteResult
 from paimon_assets.engine.contract.executor import Executor, TaskBatch
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load
-from paimon_assets.engine.contract.write_tasks import COLUMN_TASK, ColumnTask, dump_rows
-from paimon_assets.engine.control.column_groups import ColumnGroups
+from paimon_assets.engine.contract.write_tasks import dump_rows
 from paimon_assets.engine.control.commit.abort import deleted_on_definite_failure, discard
 from paimon_assets.engine.control.commit.column_conflicts import (
     COLUMNS_CHANGED,
