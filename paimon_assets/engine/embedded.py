@@ -26,7 +26,7 @@ from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import ClusterOrder, RepeatedKeys, TaskBatch, as_ended
 from paimon_assets.engine.contract.split import Splits
-from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc
+from paimon_assets.engine.data.threads import Threads, Work, prefer_jemalloc, read_ahead
 from paimon_assets.engine.data.worker import read_split, run_task, write_rows
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.fileio.base import FileIO
@@ -262,8 +262,6 @@ def _read_ahead(
     waiting = deque(splits)
     running = deque[tuple[Batches, Work[list[pa.RecordBatch]]]]()
     try:
-        from paimon_assets.engine.data.merge.sort_merge import read_ahead
-
         while waiting or running:
             while waiting and len(running) < threads.count:
                 batches = read_split(context, waiting.popleft(), file_io, threads)

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.casting import KERNELS, CastSettings, cast_array, cast_column
+from paimon_assets.engine.data.casting.casting import CastSettings, cast_array, cast_column
+from paimon_assets.engine.data.casting.kernels import KERNELS
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_rules import supports_cast

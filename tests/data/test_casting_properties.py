@@ -11,7 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.casting import KERNELS, cast_array
+from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.casting.kernels import KERNELS
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.options.all_options import CastDialect
 from paimon_assets.engine.spec.types.cast_rules import supports_cast

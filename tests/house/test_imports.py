@@ -34,16 +34,16 @@ _ARROW = {"pyarrow", "numpy", "fastavro", "concurrent.futures", "ssl"}
 STEPS = {
     "append and read": (
         f"KEYED = False{_TABLE}{_ROWS}table.append(rows)\ntable.to_arrow()",
-        (172, _HEAVY),
+        (162, _HEAVY),
     ),
     "upsert and read": (
         f"KEYED = True{_TABLE}{_ROWS}table.upsert(rows)\ntable.to_arrow()",
-        (173, _HEAVY),
+        (166, _HEAVY),
     ),
-    "ls": (_LS, (72, (_HEAVY | _ARROW) - {"click"})),
+    "ls": (_LS, (70, (_HEAVY | _ARROW) - {"click"})),
     "task of Spark": (
         "import paimon_assets.spark.worker",
-        (113, _HEAVY - {"pyspark", "pandas", "email", "xml"}),
+        (109, _HEAVY - {"pyspark", "pandas", "email", "xml"}),
     ),
 }
 """Step → modules of ours at most, and modules that are not loaded."""

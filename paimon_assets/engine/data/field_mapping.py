@@ -19,7 +19,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, to_arr
 from paimon_assets.engine.codec.arrow.arrow_values import UNIT_NANOS
 from paimon_assets.engine.codec.arrow.numpy_columns import Array
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column, fit_column
-from paimon_assets.engine.data.casting.texts import has_char, without_blanks
+from paimon_assets.engine.data.nested import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate import predicate as pred

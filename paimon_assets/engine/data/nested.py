@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
+from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot, inner_types, types_within
 
 
 def parts_of(column: Any) -> list[Any]:
@@ -68,6 +69,21 @@ def changed_field(field: Any, change: Callable[[Any], Any]) -> Any:
     elif pat.is_struct(kind):
         kind = pa.struct([changed_field(each, change) for each in kind])
     return change(field.with_type(kind))
+
+
+def has_char(data_type: DataType) -> bool:
+    return any(each.root is TypeRoot.CHAR for each in types_within(data_type))
+
+
+def without_blanks(column: Any, data_type: DataType) -> Any:
+    """Cut the blanks at the end of CHAR values, at any depth."""
+    if data_type.root is TypeRoot.CHAR:
+        return pc.utf8_rtrim(column, characters=" ")
+    if not has_char(data_type):
+        return column
+    parts, types = parts_of(column), inner_types(data_type)
+    parts[: len(types)] = map(without_blanks, parts, types)  # the counts of a multiset have no type
+    return with_parts(column, parts, column.type)
 
 
 def _as_lists(maps: Any) -> Any:

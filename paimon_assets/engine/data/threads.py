@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from functools import partial
 from threading import Lock
@@ -90,6 +90,29 @@ def _run(held: weakref.ref[Work[Any]]) -> None:
 
 CALLER_ONLY = Threads()
 """The default: the caller's thread does all the work."""
+
+
+def read_ahead(
+    batches: Iterator[pa.RecordBatch], threads: Threads
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield the non-empty batches, decoding one batch ahead in a thread.
+
+    Closing it waits for that batch and closes `batches`, and with them their file.
+    """
+    ahead = threads.submit(_next_rows, batches)
+    try:
+        while (batch := ahead.result()) is not None:
+            ahead = threads.submit(_next_rows, batches)
+            yield batch
+    finally:
+        # A generator cannot be closed while a thread runs it.
+        ahead.stop()
+        if isinstance(batches, Generator):
+            batches.close()
+
+
+def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next((batch for batch in batches if batch.num_rows), None)
 
 
 def prefer_jemalloc() -> None:

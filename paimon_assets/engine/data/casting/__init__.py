@@ -1,6 +1,7 @@
 """Values of one type → values of another, column by column: the kernels of `spec.types.cast_rules`.
 
-    casting            nested types field by field; which kernel
+    casting            nested types field by field
+    ├── kernels        which kernel, of all below
     ├── numbers        integers, floating point, booleans ⇄ each other and text
     ├── decimals       DECIMAL ⇄ numbers and text
     ├── texts          lengths of texts and bytes

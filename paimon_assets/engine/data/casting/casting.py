@@ -1,4 +1,4 @@
-"""cast_array: which kernel casts a column; cast_column: columns of any type, part by part.
+"""cast_array: one column by its kernel; cast_column: columns of any type, part by part.
 
 ROW        fields of the same id; those the source lacks are null, those only it has are dropped
 ARRAY      its elements; VECTOR likewise
@@ -8,89 +8,27 @@ atomic     cast_array
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pat
 
 from paimon_assets.engine.codec.arrow.arrow_types import has_required_fields, to_arrow_type
-from paimon_assets.engine.data.casting import decimals, numbers, texts, times
-from paimon_assets.engine.data.casting.cast import UTC, Array, Cast, Kernel
+from paimon_assets.engine.data.casting.cast import UTC, Array, Cast
 from paimon_assets.engine.data.nested import parts_of, types_inside, with_parts
 from paimon_assets.engine.errors import UnsupportedFeatureError
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, same_type
+from paimon_assets.engine.spec.types.cast_rules import same_type
 from paimon_assets.engine.spec.types.data_types import (
-    BINARY_ROOTS,
-    CHARACTER_ROOTS,
-    INTEGER_ROOTS,
-    TIMESTAMP_ROOTS,
     ArrayType,
     AtomicType,
     DataType,
     MapType,
     RowType,
-    TypeRoot,
     VectorType,
     inner_types,
 )
 from paimon_assets.engine.spec.values import Value
-
-_WHOLE, _REAL, _TEXT, _BYTES = INTEGER_ROOTS, FLOAT_ROOTS, CHARACTER_ROOTS, BINARY_ROOTS
-_NUMBER = _WHOLE | _REAL
-_BOOLEAN, _DECIMAL = {TypeRoot.BOOLEAN}, {TypeRoot.DECIMAL}
-_DATE, _TIME, _TIMESTAMP = {TypeRoot.DATE}, {TypeRoot.TIME}, TIMESTAMP_ROOTS
-_SECONDS = {TypeRoot.INT, TypeRoot.BIGINT}
-
-_RULES: tuple[tuple[Iterable[TypeRoot], Iterable[TypeRoot], Kernel], ...] = (
-    (_WHOLE, _WHOLE, numbers.as_arrow_casts),
-    (_WHOLE, _REAL, numbers.as_arrow_casts),
-    (_WHOLE, _BOOLEAN, numbers.number_to_boolean),
-    (_WHOLE, _DECIMAL, decimals.whole_to_decimal),
-    (_WHOLE, _TEXT, texts.with_target_length(numbers.as_arrow_casts)),
-    (_SECONDS, _TIMESTAMP, times.seconds_to_timestamp),
-    (_REAL, _WHOLE, numbers.real_to_whole),
-    (_REAL, _REAL, numbers.as_arrow_casts),
-    (_REAL, _BOOLEAN, numbers.number_to_boolean),
-    (_REAL, _DECIMAL, decimals.real_to_decimal),
-    (_REAL, _TEXT, texts.with_target_length(numbers.real_to_text)),
-    (_BOOLEAN, _NUMBER, numbers.as_arrow_casts),
-    (_BOOLEAN, _DECIMAL, decimals.boolean_to_decimal),
-    (_BOOLEAN, _TEXT, texts.with_target_length(numbers.boolean_to_text)),
-    (_DECIMAL, _WHOLE, decimals.decimal_to_whole),
-    (_DECIMAL, _REAL, decimals.decimal_to_real),
-    (_DECIMAL, _DECIMAL, decimals.decimal_to_decimal),
-    (_DECIMAL, _TEXT, texts.with_target_length(decimals.decimal_to_text)),
-    (_TEXT, _WHOLE, numbers.text_to_whole),
-    (_TEXT, _REAL, numbers.text_to_real),
-    (_TEXT, _BOOLEAN, numbers.text_to_boolean),
-    (_TEXT, _DECIMAL, decimals.text_to_decimal),
-    (_TEXT, _DATE, times.text_to_date),
-    (_TEXT, _TIME, times.text_to_time),
-    (_TEXT, _TIMESTAMP, times.text_to_timestamp),
-    (_TEXT, _TEXT, texts.text_to_text),
-    (_TEXT, _BYTES, texts.text_to_bytes),
-    (_BYTES, _TEXT, texts.bytes_to_text),
-    (_BYTES, _BYTES, texts.bytes_to_bytes),
-    (_DATE, _TIMESTAMP, times.date_to_timestamp),
-    (_DATE, {TypeRoot.VARCHAR}, times.date_to_text),
-    (_TIME, _TIMESTAMP, times.time_to_timestamp),
-    (_TIME, {TypeRoot.VARCHAR}, times.time_to_text),
-    (_TIMESTAMP, _SECONDS, times.timestamp_to_seconds),
-    (_TIMESTAMP, _DATE, times.timestamp_to_date),
-    (_TIMESTAMP, _TIME, times.timestamp_to_time),
-    (_TIMESTAMP, _TIMESTAMP, times.timestamp_to_timestamp),
-    (_TIMESTAMP, {TypeRoot.VARCHAR}, times.timestamp_to_text),
-)
-
-KERNELS: Mapping[tuple[TypeRoot, TypeRoot], Kernel] = {
-    (source, target): kernel
-    for sources, targets, kernel in _RULES
-    for source in sources
-    for target in targets
-}
-"""(source, target) → kernel, for the pairs that `spec.types.cast_rules` allows."""
 
 
 def cast_array(
@@ -103,6 +41,8 @@ def cast_array(
 ) -> Array:
     if same_type(source, target):
         return array
+    from paimon_assets.engine.data.casting.kernels import KERNELS
+
     kernel = KERNELS.get((source.root, target.root))
     if kernel is None or not isinstance(source, AtomicType) or not isinstance(target, AtomicType):
         raise UnsupportedFeatureError(

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_assets.engine.data.casting.cast import Array, Cast, Kernel, lengths_of
-from paimon_assets.engine.data.nested import parts_of, with_parts
-from paimon_assets.engine.spec.types.data_types import DataType, TypeRoot, inner_types, types_within
+from paimon_assets.engine.spec.types.data_types import TypeRoot
 
 
 def text_to_text(array: Array, cast: Cast) -> Array:
@@ -52,18 +51,3 @@ def with_target_length(to_text: Kernel) -> Kernel:
         return text_to_text(to_text(array, cast), cast)
 
     return kernel
-
-
-def has_char(data_type: DataType) -> bool:
-    return any(each.root is TypeRoot.CHAR for each in types_within(data_type))
-
-
-def without_blanks(column: Array, data_type: DataType) -> Array:
-    """Cut the blanks at the end of CHAR values, at any depth."""
-    if data_type.root is TypeRoot.CHAR:
-        return pc.utf8_rtrim(column, characters=" ")
-    if not has_char(data_type):
-        return column
-    parts, types = parts_of(column), inner_types(data_type)
-    parts[: len(types)] = map(without_blanks, parts, types)  # the counts of a multiset have no type
-    return with_parts(column, parts, column.type)

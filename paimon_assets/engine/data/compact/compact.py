@@ -42,9 +42,9 @@ from paimon_assets.engine.data.compact.sections import (
     plan_section,
 )
 from paimon_assets.engine.data.merge.function import merge_function_of
-from paimon_assets.engine.data.merge.sort_merge import key_ranges, read_ahead
+from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.split_read import read_split
-from paimon_assets.engine.data.threads import Threads
+from paimon_assets.engine.data.threads import Threads, read_ahead
 from paimon_assets.engine.data.write.input_check import parse_kinds, with_kinds
 from paimon_assets.engine.data.write.rolling_file import (
     ONE_FILE,

@@ -42,35 +42,12 @@ from paimon_assets.engine.data.merge.records import (
     adds,
     run_starts,
 )
-from paimon_assets.engine.data.threads import Threads, Work
+from paimon_assets.engine.data.threads import Threads, Work, read_ahead
 from paimon_assets.engine.spec.schema.schema import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_assets.engine.spec.values import Value
 
 KeyValues = tuple[Any, ...]
 """One key as Python values, in key order."""
-
-
-def read_ahead(
-    batches: Iterator[pa.RecordBatch], threads: Threads
-) -> Generator[pa.RecordBatch, None, None]:
-    """Yield the non-empty batches, decoding one batch ahead in a thread.
-
-    Closing it waits for that batch and closes `batches`, and with them their file.
-    """
-    ahead = threads.submit(_next_rows, batches)
-    try:
-        while (batch := ahead.result()) is not None:
-            ahead = threads.submit(_next_rows, batches)
-            yield batch
-    finally:
-        # A generator cannot be closed while a thread runs it.
-        ahead.stop()
-        if isinstance(batches, Generator):
-            batches.close()
-
-
-def _next_rows(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    return next((batch for batch in batches if batch.num_rows), None)
 
 
 class RunCursor:

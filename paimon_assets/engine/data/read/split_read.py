@@ -63,7 +63,7 @@ from paimon_assets.engine.data.read.data_files import (
     with_positions_of,
 )
 from paimon_assets.engine.data.read.row_stage import RowStage
-from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
+from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, read_ahead
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileIO
 from paimon_assets.engine.spec.metadata.data_file import (
@@ -445,8 +445,6 @@ def read_raw(
     decoded = _batches(read, split, tracking)
     # A hand-over between threads costs more than to decode a small file.
     is_small = split.file_bytes < _SMALL_FILE_BYTES * len(split.data_files)
-    from paimon_assets.engine.data.merge.sort_merge import read_ahead
-
     with closing(decoded if is_small else read_ahead(decoded, threads)) as batches:
         for batch in batches:
             if batch.num_rows:

@@ -32,8 +32,7 @@ from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, with_o
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy, to_numpy
 from paimon_assets.engine.data.casting.casting import CastSettings, cast_column
-from paimon_assets.engine.data.casting.texts import has_char, without_blanks
-from paimon_assets.engine.data.nested import parts_of
+from paimon_assets.engine.data.nested import has_char, parts_of, without_blanks
 from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema

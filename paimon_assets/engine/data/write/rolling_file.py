@@ -28,10 +28,10 @@ from msgspec import Struct, field
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_field
 from paimon_assets.engine.codec.arrow.numpy_columns import from_numpy
 from paimon_assets.engine.codec.rows.binary_row import serialize_columns
-from paimon_assets.engine.data.casting.texts import has_char, without_blanks
 from paimon_assets.engine.data.field_mapping import key_value_fields
 from paimon_assets.engine.data.format.base import FormatWriter, storage_errors
 from paimon_assets.engine.data.format.formats import open_writer
+from paimon_assets.engine.data.nested import has_char, without_blanks
 from paimon_assets.engine.data.write.column_stats import FULL, StatsCollector, stats_modes
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.fileio.base import FileIO
