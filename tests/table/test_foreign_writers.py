@@ -413,6 +413,11 @@ _AVRO: dict[str, tuple[Any, str | None, Any]] = {
     "union": (["null", "int", "string"], None, 5),
     "list": ({"type": "array", "items": ["string", "boolean"]}, None, ["a", True]),
     "empty": ("null", None, None),
+    "wide": ({"type": "bytes", "logicalType": "decimal", "precision": 50}, None, Decimal(5)),
+    "tree": (
+        {"type": "record", "name": "Tree", "fields": [{"name": "next", "type": ["null", "Tree"]}]},
+        None, {"next": {"next": None}},
+    ),
 }  # fmt: skip
 
 
@@ -461,3 +466,21 @@ def test_avro_codecs_are_read_or_refused_with_known_ones(tmp_path):
         with refused(FormatError, "not supported. Write .* one of .*deflate.*zstan", kind="avro"):
             bad = new_table(tmp_path, {"id": "INT"}, name=f"db.bad_{codec}")
             add_segment(bad, path.parent, "avro")
+
+
+def test_unions_of_records_are_refused_and_null_records_have_nulls(tmp_path):
+    record: Any = {"type": "record", "name": "A", "fields": [{"name": "id", "type": "int"}]}
+    for number, (other, values) in enumerate(
+        [("null", [None, {"id": 1}]), ("int", [5]), ({**record, "name": "B"}, [{"id": 1}])]
+    ):
+        path = tmp_path / str(number) / "1.avro"
+        path.parent.mkdir()
+        with path.open("wb") as file:
+            fastavro.writer(file, fastavro.parse_schema([other, record]), values)
+        table = new_table(tmp_path, {"id": "INT"}, name=f"db.t{number}")
+        if other == "null":
+            add_segment(table, path.parent, "avro")
+            assert table.to_arrow()["id"].to_pylist() == [None, 1]
+        else:
+            with refused(FormatError, "several types; write those of each", kind="avro"):
+                add_segment(table, path.parent, "avro")

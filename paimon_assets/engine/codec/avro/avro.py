@@ -182,6 +182,11 @@ class Container:
             self.schema: Any = next(filter(_is_record, self._branches), written)
             if not _is_record(self.schema):
                 raise FormatError("its values are no records.")
+            if len(self._branches) - ("null" in self._branches) > 1:
+                raise FormatError(
+                    "its values are of several types; write those of each type into files of"
+                    " their own."
+                )
 
     def row_count(self) -> int:
         """Return the number of records. Cost: a small read for each block."""

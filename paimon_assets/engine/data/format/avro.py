@@ -185,8 +185,12 @@ class AvroReader(base.FormatReader):
         file_names = [field.name for field in self._shape.logical]
         decoded = [name for name in file_names if name in names]
         positions = [file_names.index(name) for name in decoded]
-        if mixed := [name for name in decoded if pat.is_union(self.schema.field(name).type)]:
-            raise pa.ArrowInvalid(f"column '{mixed[0]}' is a union of several types")
+        for name, position in zip(decoded, positions, strict=True):
+            shape = self._shape.inner[position]
+            if pat.is_null(shape.stored) and not pat.is_null(shape.logical):
+                is_union = pat.is_union(shape.logical)
+                kind = "a union of several types" if is_union else f"a {shape.logical}"
+                raise pa.ArrowInvalid(f"column '{name}' is {kind}")
         # fastavro reads texts as bytes.
         fields = [self._shape.stored.field(position) for position in positions]
         stored = pa.struct([changed_field(field, _with_bytes) for field in fields])
@@ -210,9 +214,9 @@ class AvroReader(base.FormatReader):
         rows: Any = pa.array(records, stored)
         if not positions:  # keeps the number of rows
             return pa.RecordBatch.from_struct_array(rows)
-        columns = [
-            self._shape.inner[position].read(rows.field(number))
-            for number, position in enumerate(positions)
+        columns = [  # a record may be null
+            self._shape.inner[position].read(column)
+            for position, column in zip(positions, rows.flatten(), strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, names=[field.name for field in stored])
 
@@ -276,7 +280,7 @@ Array: TypeAlias = Any
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 _DECIMAL_BYTES = 16
-_MOST_DIGITS = 38
+_MOST_DIGITS, _WIDEST = 38, 76
 _SIGN_BIT = 0x80
 _INT_BITS = 32
 _PRIMITIVES: Mapping[str, Any] = {
@@ -346,10 +350,15 @@ class Shape(Struct, frozen=True):
         return with_parts(logical, parts, self.stored)
 
 
+_INSIDE_ITSELF = Shape(pa.null(), pa.dense_union([]))
+"""A record before it is known."""
+
+
 def shape_of(avro: Json, known: dict[str, Shape] | None = None) -> Shape:
     """Return the Arrow shape of an Avro type; every field may be null.
 
-    Unions of several types are of Arrow types that no table has, so that other columns are read.
+    Unions of several types, decimals of more than 38 digits and records inside themselves are of
+    Arrow types that no table has, so that other columns are read.
 
     Args:
         avro: The type.
@@ -365,12 +374,9 @@ def shape_of(avro: Json, known: dict[str, Shape] | None = None) -> Shape:
         case "enum":
             shape = Shape(pa.string(), pa.string())
         case str(name) if name in _PRIMITIVES or name == "fixed":
-            stored = _PRIMITIVES.get(name, pa.binary())
-            logical = _LOGICAL.get(avro_type.get("logicalType", ""), stored)
-            if avro_type.get("logicalType") == "decimal":
-                logical = pa.decimal128(avro_type["precision"], avro_type.get("scale", 0))
-            shape = Shape(stored, logical)
+            shape = _flat_shape(avro_type)
         case "record":
+            named.setdefault(avro_type["name"].rpartition(".")[2], _INSIDE_ITSELF)
             shape = _record_shape(avro_type, named)
         case "array" if avro_type.get("logicalType") == "map":
             key, value = _record_shape(avro_type["items"], named).inner
@@ -392,9 +398,19 @@ def shape_of(avro: Json, known: dict[str, Shape] | None = None) -> Shape:
     if "name" in avro_type:
         simple = avro_type["name"].rpartition(".")[2]
         # Of two types of one name in two namespaces, a reference is not resolved.
-        is_only = named.get(simple, shape) == shape
+        is_only = named.get(simple, shape) in (shape, _INSIDE_ITSELF)
         named[simple] = shape if is_only else Shape(pa.null(), pa.null())
     return shape
+
+
+def _flat_shape(avro: Json) -> Shape:
+    stored, meaning = _PRIMITIVES.get(avro["type"], pa.binary()), avro.get("logicalType", "")
+    if meaning != "decimal":
+        return Shape(stored, _LOGICAL.get(meaning, stored))
+    digits, scale = avro["precision"], avro.get("scale", 0)
+    if digits > _MOST_DIGITS:
+        return Shape(pa.null(), pa.decimal256(min(digits, _WIDEST), scale))
+    return Shape(stored, pa.decimal128(digits, scale))
 
 
 def _record_shape(avro: Json, named: dict[str, Shape]) -> Shape:
