@@ -20,7 +20,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch, to_arrow_schema
 from paimon_assets.engine.codec.row_files import process_end
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -217,8 +217,8 @@ def batches_of(rows: ArrowRows) -> Iterator[pa.RecordBatch]:
             kind="input-rows",
         )
     batches = iter(rows.to_batches() if isinstance(rows, pa.Table) else rows)
-    first = next(batches, None)  # `from_pylist` would load pandas
-    yield pa.RecordBatch.from_pylist([], schema=rows.schema) if first is None else first
+    first = next(batches, None)
+    yield empty_batch(rows.schema) if first is None else first
     yield from batches
 
 

@@ -57,6 +57,7 @@ except ImportError:  # Spark 4.0 and 4.1 have no limits
     SupportsTriggerAvailableNow = object  # type: ignore[assignment, misc]
 
 from paimon_assets.engine import errors
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.wire import dump, dump_split, load, load_error
 from paimon_assets.engine.data.write.input_check import InputCheck
@@ -67,7 +68,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import empty_batch, pack, pieces, unpack
+from paimon_assets.spark.packing import pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.table_location import MAX_ROWS, WAREHOUSE, WHERE, Location
 from paimon_assets.spark.worker import RowSource, read_split_rows, write_unrouted

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch, to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.executor import (
@@ -219,7 +219,7 @@ class SparkExecutor:
         def run(spec: FileIOSpec) -> WriteResult:
             frame, source = rows()
             check = InputCheck(table=context.table, schema=context.schema)
-            check.conform(packing.empty_batch(source.table_schema))
+            check.conform(empty_batch(source.table_schema))
             return self._write(frame, source, replace(context, file_io=spec))
 
         return with_renewal(context.file_io, run)

@@ -96,11 +96,6 @@ def join_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return whole[0] if whole else batches[0]
 
 
-def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch without rows: it carries the schema to check."""
-    return pa.RecordBatch.from_pylist([], schema=schema)
-
-
 def without_dictionaries(schema: pa.Schema) -> pa.Schema:
     """Return the schema with plain columns for dictionaries, which packed batches cannot carry."""
     types: list[Any] = schema.types

@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch, to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
 from paimon_assets.engine.contract.wire import dump, dump_error, load, load_split
@@ -249,7 +249,7 @@ def write_routed(
         schema = _table_schema(context, source)
         mode = context.schema.bucket_mode
         if mode is BucketMode.KEY_DYNAMIC:
-            schema = with_kinds(packing.empty_batch(schema), np.empty(0, dtype=np.int8)).schema
+            schema = with_kinds(empty_batch(schema), np.empty(0, dtype=np.int8)).schema
         waits = mode is BucketMode.POSTPONE and not has_hashed_buckets(context.schema)
         for (partition, number), group in _groups(batches):
             bucket = POSTPONE_BUCKET if waits else number
@@ -291,7 +291,7 @@ def write_unrouted(
             for chunk in _positioned_chunks(batches, source)
         )
         # A task without rows still hands over a schema to check.
-        rows = chain([packing.empty_batch(source.table_schema)], plain)
+        rows = chain([empty_batch(source.table_schema)], plain)
         yield worker.write_rows(context, rows, open_file_io(context.file_io), task_threads())
 
     return _answers(batches, results)

@@ -1,7 +1,9 @@
 """Landing folders: patterns, missing folders, formats, quarantine and changed files."""
 
+import datetime as dt
 import gzip
 import os
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -343,6 +345,31 @@ def test_avro_and_arrow_files_are_read(runs: Any, landing: Path) -> None:
     arrow = runs(format="arrow")
     arrow.ingest()
     assert arrow.ids() == [1, 2, 3]
+
+
+def test_arrow_dictionaries_of_any_values_are_read(runs: Any, landing: Path) -> None:
+    values: dict[str, Any] = {
+        "d": dt.date(2024, 2, 29), "t": dt.time(9, 30), "n": Decimal("1.50"), "s": "x", "b": b"x",
+        "i": 7, "f": 1.5, "z": dt.datetime(2024, 2, 29, tzinfo=dt.UTC),
+    }  # fmt: skip
+    rows = pa.table(
+        {name: pa.array([each, None]).dictionary_encode() for name, each in values.items()}
+    )
+    with pa.ipc.new_file(str(landing / "1.arrow"), rows.schema) as writer:
+        writer.write_table(rows)
+    landed = runs(format="arrow")
+    assert landed.run(schema=Schema.of(rows.schema)).success
+    table = landed.paimon.catalog().get_table("db.t")
+    assert table.to_arrow().to_pylist() == [values, dict.fromkeys(values)]
+    table.append(rows.slice(0, 0))
+    assert table.count() == 2
+
+
+def test_arrow_stream_is_refused_with_way_out(runs: Any, landing: Path) -> None:
+    rows = pa.table({"id": [3], "v": ["c"]})
+    with pa.ipc.new_stream(str(landing / "1.arrow"), rows.schema) as writer:
+        writer.write_table(rows)
+    assert "Write it in the file format of Arrow" in failure_text(runs(format="arrow").run())
 
 
 def test_csv_is_read_by_options_of_segments(

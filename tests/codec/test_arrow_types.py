@@ -201,3 +201,9 @@ def test_slices_with_empty_lists_are_unchanged():
         assert arrow_types.with_offsets(values[start:]).to_pylist() == values[start:].to_pylist()
     flat = pa.array([1, 2])
     assert arrow_types.with_offsets(flat) is flat
+
+
+def test_rows_without_fields_are_no_type():
+    for kind in (pa.struct([]), pa.list_(pa.struct([]))):
+        with pytest.raises(InvalidInputError, match="cast the column first"):
+            arrow_types.from_arrow_type(kind)

@@ -5,6 +5,7 @@ from msgspec import Struct, field
 
 from paimon_assets.assets.metadata import Metadata, grid
 from paimon_assets.assets.translator import identifier_of
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch
 from paimon_assets.engine.data.format import text_lines
 from paimon_assets.engine.data.write.input_check import InputCheck, row_kinds
 from paimon_assets.engine.errors import InvalidInputError
@@ -25,7 +26,7 @@ def check_of(table: Table, columns: pa.Schema) -> text_lines.Check | None:
     """Return the table's check of rows; None where it refuses all rows with these columns."""
     check = InputCheck(table=table.name, schema=table.schema)
     try:
-        check.conform(pa.RecordBatch.from_pylist([], schema=columns))
+        check.conform(empty_batch(columns))
     except InvalidInputError:  # the write refuses them
         return None
     return lambda rows: row_kinds(check.conform(rows), table.schema)

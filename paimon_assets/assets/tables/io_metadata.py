@@ -21,6 +21,7 @@ from paimon_assets.assets.resource import executor_kind
 from paimon_assets.assets.tables.declared_table import SchemaPolicy, schema_policy
 from paimon_assets.assets.tables.table_write import WriteMode, refuse_upsert_without_key, write_mode
 from paimon_assets.assets.translator import RESOURCE_KEY, TABLE_NAME, identifier_of
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.catalog.catalog import Identifier
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError
@@ -270,7 +271,7 @@ class NestedColumns(Value):
         """
         more = [name for name in reader.schema.names if name not in self.tops]
         chosen = [*more, *self.paths] if names is None else list(names)
-        empty = pa.RecordBatch.from_pylist([], schema=reader.schema)
+        empty = empty_batch(reader.schema)
         schema = self._of(empty, chosen).schema
 
         def batches() -> Iterator[pa.RecordBatch]:

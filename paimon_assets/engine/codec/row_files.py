@@ -416,6 +416,8 @@ _WAYS_OUT = {
     "ncrypt|ecrypt": "Write the file without encryption",
     "annotated": "Write its lists and maps in three levels, in Spark without"
     " 'spark.sql.parquet.writeLegacyFormat'",
+    "Not an Arrow file": "Write it in the file format of Arrow, not as a stream or as Feather of"
+    " version 1",
     "not support|Unsupported (compression|encoding)": "Write the file again with zstd, and Parquet"
     " as version 1 or 2",
 }

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch, to_arrow_type
 from paimon_assets.engine.codec.arrow.arrow_values import to_scalar
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, to_numpy
 from paimon_assets.engine.contract.write_tasks import RowChange
@@ -122,7 +122,7 @@ def one_batch(rows: pa.Table) -> pa.RecordBatch:
             "merge them in parts, or into a table with more buckets.",
             kind="merge-source-size",
         )
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
+    return batches[0] if batches else empty_batch(rows.schema)
 
 
 def join_batches(

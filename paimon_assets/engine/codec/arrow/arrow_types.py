@@ -171,7 +171,7 @@ def _from_nested(arrow_type: Any) -> types.DataType | None:
     if pat.is_map(arrow_type):
         key = from_arrow_type(arrow_type.key_type, nullable=False)
         return types.MapType(key=key, value=_from_field(arrow_type.item_field))
-    if pat.is_struct(arrow_type):
+    if pat.is_struct(arrow_type) and arrow_type.num_fields:  # no file format has an empty one
         fields = tuple(
             types.DataField(id=position, name=field.name, type=_from_field(field))
             for position, field in enumerate(arrow_type)
@@ -229,11 +229,16 @@ def _settle_nulls(array: Any, *, required: bool) -> Any:
     return pa.Array.from_buffers(held, len(array), [None, *buffers[1:]], offset=array.offset)
 
 
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch without rows, of any types: it carries the schema to check."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, each.type) for each in schema], schema=schema)
+
+
 def with_offsets(array: Any) -> Any:
     """Return an array whose empty arrays, inside it too, have the offsets that pyarrow looks at."""
     kind = array.type
     if not len(array):
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     if pat.is_struct(kind):
         parts = [array.field(index) for index in range(kind.num_fields)]
     elif pat.is_map(kind):
