@@ -372,6 +372,24 @@ def test_arrow_stream_is_refused_with_way_out(runs: Any, landing: Path) -> None:
     assert "Write it in the file format of Arrow" in failure_text(runs(format="arrow").run())
 
 
+def test_nan_of_csv_is_no_null(runs: Any, landing: Path) -> None:
+    texts = ["NaN", "-nan", "-Infinity", "1e3", "NA", "null", ""]
+    lines = [f"{number},{text},{text}" for number, text in enumerate(texts)]
+    (landing / "1.csv").write_text("\n".join(["id,f,v", *lines]))
+    landed, schema = runs(format="csv"), Schema.of({"id": "INT", "f": "DOUBLE", "v": "STRING"})
+    assert landed.run(schema=schema).success
+    found = landed.paimon.catalog().get_table("db.t").to_arrow().to_pylist()
+    assert [repr(row["f"]) for row in found] == ["nan", "nan", "-inf", "1000.0", *["None"] * 3]
+    assert [row["v"] for row in found] == texts
+
+
+def test_bytes_of_another_encoding_are_refused_with_its_option(runs: Any, landing: Path) -> None:
+    (landing / "1.csv").write_bytes("id,v\n1,ä\n".encode("latin-1"))
+    text = failure_text(runs(format="csv").run())
+    assert "Set the option 'encoding'" in text
+    assert "is not a value of type" not in text
+
+
 def test_csv_is_read_by_options_of_segments(
     runs: Any, landing: Path, paimon: assets.PaimonCatalogResource
 ) -> None:

@@ -25,6 +25,8 @@ from paimon_assets.engine.errors import FormatError, PaimonError, storage_failur
 from paimon_assets.engine.spec.values import Value
 
 T = TypeVar("T")
+_NANS = frozenset({"NaN", "nan", "-NaN", "-nan"})
+"""Which pyarrow would take for null, and which are values of DOUBLE."""
 MOST_COLUMNS = 20_480
 """Of a CSV, as for Spark's reader; pyarrow would create a converter for each of a million."""
 _ARROW_ERRORS = (
@@ -87,6 +89,7 @@ def open_rows(
             from pyarrow import csv as pa_csv
 
             convert = pa_csv.ConvertOptions(column_types=columns, **(options or {}))
+            convert.null_values = sorted({*(convert.null_values or ())} - _NANS)
             # In order, so that faults have their row.
             in_order = pa_csv.ReadOptions(use_threads=False, block_size=BLOCK_BYTES)
             end = CsvEnd(sep)

@@ -33,7 +33,7 @@ REJECTED_SCHEMA = pa.schema(_REJECTED)
 """Columns of rejected records."""
 _NEWLINE = ord("\n")
 _BAD_VALUE = re.compile(
-    r"(?s)column '([^']+)'(?:, line \d+)?: CSV conversion error to [^:]+: [^']*'(.*)'"
+    r"(?s)column '([^']+)'(?:, line \d+)?: CSV conversion error to [^:]+: [^'.]*'(.*)'"
 )
 _BAD_MEMBER = re.compile(r"Column\(/([^/)]+)\) changed from \w+ to (\w+)")
 _PLACE = re.compile(
