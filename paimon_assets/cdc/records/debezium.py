@@ -143,9 +143,10 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
 def _tear(texts: Any, top: Any) -> Any:
     """Return which messages have more members than were written, from a text that is no JSON."""
     sizes = sum(top[name].raw().sizes() for name in _PARTS_OF_FRAME)
-    torn = Values(texts).sizes() != sizes + len(_FRAME)
+    torn = texts.ends - texts.starts != sizes + len(_FRAME)
     for row in np.flatnonzero(torn).tolist():  # few: blanks stand around texts, too
-        torn[row] = json.loads(texts[row].as_py(), object_pairs_hook=len) != len(_PARTS_OF_FRAME)
+        (text,) = texts.take([row]).to_list()
+        torn[row] = json.loads(text, object_pairs_hook=len) != len(_PARTS_OF_FRAME)
     return torn
 
 

@@ -11,8 +11,8 @@ at a time: the columns are Arrow's.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from itertools import chain, compress, repeat
-from operator import is_not, methodcaller, not_
+from itertools import chain, pairwise, repeat
+from operator import is_not, methodcaller
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -20,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
-from msgspec import Meta, Raw
+from msgspec import Meta, Raw, Struct
 from msgspec.json import Decoder, decode, encode
 from msgspec.structs import astuple
 
 from paimon_assets.engine.codec.arrow.numpy_columns import (
     Flags,
     Longs,
+    buffer_of,
     from_numpy,
     parts_of_texts,
     to_numpy,
@@ -47,16 +48,53 @@ _PLAIN: Mapping[Kind, tuple[Any, pa.DataType, str]] = {
 }
 """Kind → type of its values, of a column of them, and a first byte."""
 _SAMPLES = 32  # objects that usually have the members of all
-_CHUNK = 512
-"""Objects of Python at a time: they stay in the processor's cache."""
+_PIECE = 350_000
+"""Bytes of which there are objects of Python at a time: they stay in the processor's cache."""
 Envelopes: TypeAlias = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]
 """Members that envelopes have → those of their objects that are read with them; objects of one
 group have one form."""
 _NO_ENVELOPE = {"__op", "__deleted"}  # of rows that have columns of any name
-_Decode: TypeAlias = Callable[[list[bytes]], Sequence[Any]]
 
 
-def _together(kind: Any) -> _Decode:
+class Texts(Struct, frozen=True):
+    """Source texts inside a block of bytes."""
+
+    data: Any
+    """The block: bytes, or a view of some."""
+    starts: Longs
+    ends: Longs
+
+    @staticmethod
+    def of(column: Array) -> "Texts":
+        """Return the texts of a column."""
+        bounds, data = parts_of_texts(column)
+        return Texts(data.data, bounds[:-1], bounds[1:])
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, rows: Any) -> "Texts":
+        """Return some texts, by numbers, flags, or a slice."""
+        return Texts(self.data, self.starts[rows], self.ends[rows])
+
+    def to_list(self) -> list[bytes]:
+        """Return the texts as bytes."""
+        places = map(slice, self.starts.tolist(), self.ends.tolist())
+        return [*map(bytes, map(self.data.__getitem__, places))]
+
+    def pieces(self) -> "Iterator[Texts]":
+        """Yield the texts of some bytes at a time; they follow one another in their block."""
+        steps = np.arange(_PIECE, self.ends[-1] - self.starts[0], _PIECE) + self.starts[0]
+        cuts = np.unique([0, *np.searchsorted(self.starts, steps), len(self)]).tolist()
+        for first, last in pairwise(cuts):
+            yield self.take(slice(first, last))
+
+    def view(self) -> memoryview:
+        """Return the bytes from the first text to the last."""
+        return memoryview(self.data)[self.starts[0] : self.ends[-1]]
+
+
+def _together(kind: Any) -> Callable[[list[bytes]], Sequence[Any]]:
     decoder = Decoder(list[kind])
     return lambda texts: decoder.decode(b"[" + b",".join(texts) + b"]")
 
@@ -64,9 +102,20 @@ def _together(kind: Any) -> _Decode:
 class Values:
     """One value of each record; see the module."""
 
-    def __init__(self, column: Array, kind: Kind = Raw, members: "Members | None" = None) -> None:
-        """Take source texts, null where one is absent; or values of a kind, of which none is."""
+    def __init__(
+        self,
+        column: Array,
+        kind: Kind = Raw,
+        members: "Members | None" = None,
+        places: Longs | None = None,
+    ) -> None:
+        """Take source texts, null where one is absent; or values of a kind, of which none is.
+
+        Objects that are read are the members of some objects, and the place of each value among
+        these; -1 is null.
+        """
         self.column, self.kind, self._members = column, kind, members
+        self._places: Longs = np.zeros(0, np.int64) if places is None else places
 
     @staticmethod
     def none(count: int) -> "Values":
@@ -77,27 +126,39 @@ class Values:
     def join_values(parts: "Sequence[Values]") -> "Values":
         """Return values one after the other."""
         parts = [part for part in parts if len(part)] or parts[:1]
-        if len({part.kind for part in parts}) > 1:
+        first = parts[0]
+        if first.is_read and all(part.column is first.column for part in parts):
+            places = np.concatenate([part._places for part in parts])  # noqa: SLF001
+            return Values(first.column, first.kind, places=places)
+        if first.is_read or len({part.kind for part in parts}) > 1:
             parts = [part.raw() for part in parts]
         return Values(pa.concat_arrays([part.column for part in parts]), parts[0].kind)
 
     def __len__(self) -> int:
-        return len(self.column)
+        return len(self._places if self.is_read else self.column)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the values are objects whose members are read."""
+        return isinstance(self.kind, tuple)
 
     def raw(self) -> "Values":
         """Return the values as source texts; those of objects that were read have no blanks."""
         if self.kind is Raw:
             return self
-        if not isinstance(self.kind, tuple):
+        if not self.is_read:
             return Values(_column(decode(encode(self.column.to_pylist()), type=list[Raw]), Raw))
+        is_object = self._places >= 0
         parts = [  # with null_handling="skip" the kernel would lose rows of nulls alone
             kernels.binary_join_element_wise(b"," + encode(name) + b":", values.raw().column, b"")
-            for name, values in _fields(self).items()
+            for name, values in self.take(is_object)._fields().items()
         ]
         parts = [part.fill_null(b"") for part in parts]
-        texts = kernels.binary_join_element_wise(b"{", *parts, b"}", b"")
+        opens = pa.repeat(pa.scalar(b"{"), int(is_object.sum()))
+        texts = kernels.binary_join_element_wise(opens, *parts, b"}", b"")
         texts = kernels.replace_substring(texts, b"{,", b"{", max_replacements=1)
-        return Values(kernels.if_else(self.column.is_valid(), texts, b"null"))
+        nulls = pa.repeat(pa.scalar(b"null"), len(self))
+        return Values(kernels.replace_with_mask(nulls, from_numpy(is_object), texts))
 
     @property
     def is_present(self) -> Flags:
@@ -110,8 +171,9 @@ class Values:
     def first(self) -> npt.NDArray[np.uint8]:
         """The first byte of each value, which tells its kind; 0 if there is none."""
         if self.kind is not Raw:
-            byte = ord("{" if isinstance(self.kind, tuple) else _PLAIN[self.kind][2])
-            return np.where(to_numpy(self.column.is_valid()), byte, ord("n")).astype(np.uint8)
+            byte = np.uint8(ord("{" if self.is_read else _PLAIN[self.kind][2]))
+            has_value = self._places >= 0 if self.is_read else to_numpy(self.column.is_valid())
+            return np.where(has_value, byte, np.uint8(ord("n")))
         if self.column.null_count == len(self):
             return np.zeros(len(self), np.uint8)
         bounds, data = parts_of_texts(self.column)
@@ -134,6 +196,8 @@ class Values:
         rows = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         if len(rows) == len(self) and bool((rows == np.arange(len(rows))).all()):
             return self
+        if self.is_read:
+            return Values(self.column, self.kind, places=self._places[rows])
         return Values(self.column.take(from_numpy(rows)), self.kind)
 
     def at(self, rows: Longs) -> "Values":
@@ -149,7 +213,7 @@ class Values:
             return self
         if other is not None and other.kind is str and is_one_of(self.first[flags], '"n').all():
             return Values(kernels.if_else(from_numpy(flags), self.texts(), other.column), str)
-        if other is None or other.kind != self.kind:
+        if other is None or self.is_read or other.kind != self.kind:
             column, rest = self.raw().column, None if other is None else other.raw().column
             return Values(kernels.if_else(from_numpy(flags), column, rest))
         return Values(kernels.if_else(from_numpy(flags), self.column, other.column), self.kind)
@@ -169,27 +233,37 @@ class Values:
         if not len(rows):
             return Members({}, len(self))
         taken = self.take(rows)
-        is_read = isinstance(self.kind, tuple)
-        columns = _fields(taken) if is_read else members_of(taken.column, envelopes).columns
+        if not self.is_read:
+            taken = objects_of(Texts.of(taken.column), envelopes)
+        columns = taken._fields() if taken.is_read else taken.members().columns
         if len(rows) < len(self):
             places = np.full(len(self), -1)
             places[rows] = np.arange(len(rows))
             columns = {name: values.at(places) for name, values in columns.items()}
         return Members(columns, len(self))
 
+    def _fields(self) -> "dict[str, Values]":
+        """Return the members that some of the objects have, if none is null."""
+        fields: dict[str, Values] = self.column
+        parts = {name: values.take(self._places) for name, values in fields.items()}
+        return {
+            name: values for name, values in parts.items()
+            if values.kind is not Raw or values.column.null_count < len(values)
+        }  # fmt: skip
+
     def entries(self) -> tuple[Longs, Array, "Values"]:
         """Return each member: the number of its value, its name, and itself."""
         rows = np.flatnonzero(self.starts_with("{"))
-        objects = _together(dict[str, Raw])(self.take(rows).column.to_pylist())
+        objects = _together(dict[str, Raw])(self.take(rows).raw().column.to_pylist())
         names = pa.array([*chain.from_iterable(objects)], pa.string())
         values = chain.from_iterable(map(dict.values, objects))
-        return _owners(rows, objects), names, Values(_column(values, Raw))
+        return _owners(rows, objects), names, Values(_column([*values], Raw))
 
     def elements(self) -> tuple[Longs, "Values"]:
         """Return the elements of those values that are arrays: number of the value, element."""
         rows = np.flatnonzero(self.starts_with("["))
-        lists = _together(list[Raw])(self.take(rows).column.to_pylist())
-        return _owners(rows, lists), Values(_column(chain.from_iterable(lists), Raw))
+        lists = _together(list[Raw])(self.take(rows).raw().column.to_pylist())
+        return _owners(rows, lists), Values(_column([*chain.from_iterable(lists)], Raw))
 
     def source(self) -> Array:
         """Return the source texts; null where there is no value, not where it is null."""
@@ -205,7 +279,7 @@ class Values:
 
     def texts(self) -> Array:
         """Return texts without quotes and escapes, other values as written; nulls as null."""
-        if isinstance(self.kind, tuple):
+        if self.is_read:
             return self.raw().texts()
         if self.kind is not Raw:
             return self.column.cast(pa.string())
@@ -235,85 +309,119 @@ class Members:
         return sum(column.is_present.astype(np.int64) for column in self.columns.values())
 
 
-def members_of(
-    texts: Array, envelopes: Envelopes, read: Callable[[Any], _Decode] = _together
-) -> Members:
-    """Return the members of objects; `read` returns a decoder of texts of one type.
+def objects_of(texts: Texts, envelopes: Envelopes) -> Values:
+    """Return objects with their members.
 
     Raises:
         ValueError: A text is no object; or `RecursionError`.
     """
-    objects = read(dict[str, Raw])
+    decode = Decoder(dict[str, Raw]).decode
     samples = np.unique(np.linspace(0, len(texts) - 1, _SAMPLES, dtype=np.int64))
-    forms = _forms(objects(texts.take(from_numpy(samples)).to_pylist()), envelopes)
+    forms = _forms([*map(decode, texts.take(samples).to_list())], envelopes)
+    columns = _Columns(forms)
     with suppress(ValueError):
-        structs = read(_struct(forms))
-        parts = [_object(rows, forms) for rows in map(structs, chunks(texts))]
-        values = Values(pa.concat_arrays(parts), forms)
-        if not (_has_zero(values) and _has_minus_zero(texts)):
-            return Members(_fields(values), len(texts))
-    rows = [*map(objects, chunks(texts))]
-    names = dict.fromkeys(chain.from_iterable(chain.from_iterable(rows)))
-    columns = {
+        decoder = Decoder(_struct(forms))
+        for piece in texts.pieces():
+            rows = decoder.decode_lines(piece.view())
+            if len(rows) != len(piece):
+                raise ValueError
+            columns.add(rows)
+        if not (columns.has_zero() and any(map(_has_minus_zero, texts.pieces()))):
+            return Values(columns.fields, forms, places=np.arange(len(texts)))
+    parts = [[*map(decode, piece.to_list())] for piece in texts.pieces()]
+    names = dict.fromkeys(chain.from_iterable(chain.from_iterable(parts)))
+    members = {
         name: Values(pa.concat_arrays([
-            _column(map(methodcaller("get", name, b""), each), Raw) for each in rows
+            _column([*map(methodcaller("get", name, b""), each)], Raw) for each in parts
         ]))
         for name in names
     }  # fmt: skip
-    return Members(columns, len(texts))
+    return Values(pa.array(texts.to_list(), pa.binary()), members=Members(members, len(texts)))
 
 
-def _fields(values: Values) -> dict[str, Values]:
-    """Return the members that some of the objects have; null where an object is."""
-    columns = zip(values.kind, values.column.flatten(), strict=True)
-    return {
-        name: Values(column, kind) for (name, kind), column in columns
-        if kind is not Raw or column.null_count < len(column)
-    }  # fmt: skip
+class _Columns:
+    """Objects of one form as columns, which grow."""
+
+    def __init__(self, forms: _Forms) -> None:
+        self._forms = forms
+        self._inner = {kind: _Columns(kind) for _, kind in forms if isinstance(kind, tuple)}
+        self._parts: list[list[Array]] = [[] for _ in forms]
+        self._places: list[Longs] = []
+        """Members of one form → their objects, in the order of records."""
+        self._count = 0
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """Add objects of Python."""
+        columns = zip(*map(astuple, rows), strict=True) if rows else repeat(())
+        groups: dict[_Forms, list[Sequence[Any]]] = {}
+        for (_, kind), part, values in zip(self._forms, self._parts, columns, strict=False):
+            if isinstance(kind, tuple):
+                groups.setdefault(kind, []).append(values)
+            else:
+                part.append(_column(values, kind))
+        for kind, group in groups.items():
+            self._inner[kind]._add_group(group)  # noqa: SLF001
+        self._count += len(rows)
+
+    def _add_group(self, group: list[Sequence[Any]]) -> None:
+        """Add the objects of some members, in the order of records."""
+        values = [*chain.from_iterable(zip(*group, strict=True))]
+        is_object = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
+        places = np.where(is_object, np.cumsum(is_object) + (self._count - 1), -1)
+        self._places.append(places.reshape(-1, len(group)))
+        self.add([*filter(None, values)])
+
+    @cached_property
+    def fields(self) -> dict[str, Values]:
+        """The members of all objects."""
+        members = {kind: inner._members() for kind, inner in self._inner.items()}  # noqa: SLF001
+        return {
+            name: next(members[kind]) if isinstance(kind, tuple) else
+            Values(pa.concat_arrays(part), kind)
+            for (name, kind), part in zip(self._forms, self._parts, strict=True)
+        }  # fmt: skip
+
+    def _members(self) -> Iterator[Values]:
+        """Yield the members of this form."""
+        for places in np.concatenate(self._places).T:
+            yield Values(self.fields, self._forms, places=np.ascontiguousarray(places))
+
+    def has_zero(self) -> bool:
+        """Whether a number is 0."""
+        zeros = (
+            kernels.any(kernels.equal(values.column, 0)).as_py()
+            for values in self.fields.values() if values.kind is int
+        )  # fmt: skip
+        return any(zeros) or any(inner.has_zero() for inner in self._inner.values())
 
 
-def _has_zero(values: Values) -> bool:
-    if isinstance(values.kind, tuple):
-        return any(map(_has_zero, _fields(values).values()))
-    return values.kind is int and bool(kernels.any(kernels.equal(values.column, 0)).as_py())
-
-
-def _has_minus_zero(texts: Array) -> bool:
+def _has_minus_zero(texts: Texts) -> bool:
     """Whether there is a -0, of whose sign no number knows."""
-    _, data = parts_of_texts(texts)
+    data = np.frombuffer(texts.view(), np.uint8)
     signs = np.flatnonzero(data[:-2] == ord("-"))
     signs = signs[data[signs + 1] == ord("0")]
     return bool(is_one_of(data[signs + 2], ",}] \t\r\n").any())
 
 
-def chunks(texts: Array) -> Iterator[list[bytes]]:
-    """Yield some texts at a time."""
-    for start in range(0, len(texts), _CHUNK):
-        yield texts.slice(start, _CHUNK).to_pylist()
-
-
-def _object(rows: Sequence[Any], forms: _Forms) -> Array:
-    """Return objects that are read, perhaps null, as a column of structs."""
-    is_held = np.fromiter(map(is_not, rows, repeat(None)), np.bool_, len(rows))
-    held = rows if is_held.all() else [*compress(rows, is_held)]
-    parts = zip(*map(astuple, held), strict=True) if held else repeat(())
-    columns = [_column(values, kind) for values, (_, kind) in zip(parts, forms, strict=False)]
-    objects: Array = pa.StructArray.from_arrays(columns, [name for name, _ in forms])
-    if held is rows:
-        return objects
-    places = from_numpy(np.cumsum(is_held) - 1)
-    return objects.take(kernels.if_else(from_numpy(is_held), places, None))
-
-
-def _column(values: Any, kind: Kind) -> Array:
+def _column(values: Sequence[Any], kind: Kind) -> Array:
     """Return values as a column; source texts of no bytes are none."""
-    if isinstance(kind, tuple):
-        return _object(values, kind)
-    if kind is not Raw:
-        return pa.array(values, _PLAIN[kind][1])
-    texts = [*map(bytes, values)]
-    is_none = np.fromiter(map(not_, texts), np.bool_, len(texts)) if b"" in texts else None
-    return pa.array(texts, pa.binary(), mask=is_none)
+    if kind is Raw:
+        bounds = np.zeros(len(values) + 1, np.int32)
+        np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=bounds[1:])
+        is_text = np.diff(bounds) > 0
+        mask = None if is_text.all() else buffer_of(is_text)
+        parts = [mask, buffer_of(bounds), pa.py_buffer(b"".join(values))]
+        return pa.Array.from_buffers(pa.binary(), len(values), parts)
+    with suppress(TypeError):  # of a null
+        if kind is int:
+            return from_numpy(np.fromiter(values, np.int64, len(values)))
+        if kind is bool:
+            return from_numpy(np.frombuffer(bytes(values), np.bool_))
+    arrow_type = _PLAIN[kind][1]
+    if values and values[0] is not None and values.count(values[0]) == len(values):
+        one: Any = pa.scalar(values[0], arrow_type)
+        return pa.repeat(one, len(values))
+    return pa.array(values, arrow_type)
 
 
 def _owners(rows: Longs, parts: Sequence[Any]) -> Longs:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from operator import itemgetter, methodcaller
+from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,8 +13,8 @@ from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, TableEvent
-from paimon_assets.cdc.records.json_columns import Array, Envelopes, Values, chunks, members_of
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy, parts_of_texts
+from paimon_assets.cdc.records.json_columns import Envelopes, Texts, Values, objects_of
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs
 from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records, escaped_places
 from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
 from paimon_assets.engine.errors import FormatError
@@ -33,7 +33,7 @@ _QUOTE, _NEWLINE, _NO_CASE, _OPEN, _CLOSE = b'"\n\xdf[]'
 _OBJECT = Decoder(dict[str, Raw])
 _FAILURES = (ValueError, RecursionError)
 _ReadBlock: TypeAlias = Callable[[], bytes]
-_Texts: TypeAlias = tuple[list[bytes], Longs]
+_Texts: TypeAlias = tuple[Texts, Longs]
 """Records, and the lines on which they begin."""
 
 
@@ -41,7 +41,7 @@ class Records(Struct, frozen=True):
     """The records of a block."""
 
     values: Values
-    texts: Array
+    texts: Texts
     """As they are in the file."""
     lines: Longs
     """Record → the line in its file on which it begins, from 1."""
@@ -57,7 +57,7 @@ class Records(Struct, frozen=True):
         if values is self.values:
             return self
         numbers = np.arange(len(self))[rows]
-        return Records(values, self.texts.take(from_numpy(numbers)), self.lines[rows], self.schemas)
+        return Records(values, self.texts.take(numbers), self.lines[rows], self.schemas)
 
 
 class Source(Struct, frozen=True):
@@ -80,7 +80,7 @@ class Source(Struct, frozen=True):
         """
         numbers = np.arange(len(records))[rows]
         if len(numbers):
-            some = records.texts.take(from_numpy(numbers)).to_pylist()
+            some = records.texts.take(numbers).to_list()
             texts = [text.decode(errors="replace") for text in some]
             reasons = reasons if len(reasons) == len(texts) else [*reasons] * len(texts)
             self.reject_texts(records.lines[numbers].tolist(), reasons, texts)
@@ -128,8 +128,8 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
     head = bytes(stream.read(size)).removeprefix(_BOM)
     if source.envelopes:  # schemas are not parsed: the blocks may be larger by them
         first = head[: head.find(b"\n")]
-        short, _ = _without_schema(pa.array([first], pa.binary()))
-        size *= max(1, min(len(first) // max(1, len(short[0].as_py())), _MOST_GROWTH))
+        short, _ = _without_schema(_join_texts([first]))
+        size *= max(1, min(len(first) // max(1, len(short.data)), _MOST_GROWTH))
     read = partial(stream.read, size)
     if not _is_lines(head):
         for objects, lines in _whole_objects(head, read, source):
@@ -139,63 +139,88 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
                 reason = f"this array is no JSON: {error}"
                 raise source.error(int(lines[0]), reason, "") from error
         return
-    for block, line in _whole_lines(head, read):
-        if len(block) > _MOST_BYTES:
+    for texts, line in _whole_lines(head, read):
+        if texts.ends[-1] > _MOST_BYTES:
             raise source.error(line, "a record is longer than 2 GiB.", "")
-        texts = block.rstrip(_BLANKS).split(b"\n")
         try:
             yield _records(texts, np.arange(line, line + len(texts)), source)
         except _FAILURES:
-            if (records := _good_records(texts, line, source)) is not None:
+            if (records := _good_records(texts.to_list(), line, source)) is not None:
                 yield records
 
 
-def _records(objects: list[bytes], lines: Longs, source: Source) -> Records:
+def _records(texts: Texts, lines: Longs, source: Source) -> Records:
     """Return records of one text each.
 
     Raises:
         ValueError: One is no JSON object; or `RecursionError`.
     """
-    texts, envelopes = pa.array(objects, pa.binary()), source.envelopes
-    short, schemas = _without_schema(texts) if envelopes else (texts, [])
+    whole, envelopes = _strip_blanks(texts), source.envelopes
+    short, schemas = _without_schema(whole) if envelopes else (whole, [])
     check_levels(short)
-    members = members_of(short, {**envelopes, **_WRAPPED} if schemas else envelopes, _each)
-    if schemas and [*members.columns] != _ENVELOPE:
-        check_levels(texts)
-        short, schemas, members = texts, [], members_of(texts, envelopes, _each)
-    return Records(Values(short, members=members), texts, lines, schemas or source.schemas)
+    values = objects_of(short, {**envelopes, **_WRAPPED} if schemas else envelopes)
+    if schemas and [*values.members().columns] != _ENVELOPE:
+        check_levels(whole)
+        schemas, values = [], objects_of(whole, envelopes)
+    return Records(values, texts, lines, schemas or source.schemas)
 
 
-def _each(kind: Any) -> Callable[[list[bytes]], list[Any]]:
-    decoder = Decoder(kind)
-    return lambda texts: [*map(decoder.decode, texts)]
+def _strip_blanks(texts: Texts) -> Texts:
+    """Return texts with brackets at both ends: then no value reaches into the next text.
+
+    Raises:
+        ValueError: One has none.
+    """
+    if not _has_brackets(texts):
+        texts = _join_texts([text.strip(_BLANKS) for text in texts.to_list()])
+        if not _has_brackets(texts):
+            raise ValueError("a text is no object")
+    return texts
 
 
-def _without_schema(texts: Array) -> tuple[Array, list[str]]:
+def _has_brackets(texts: Texts) -> bool:
+    data = np.frombuffer(texts.data, np.uint8)
+    if (texts.starts == texts.ends).any():
+        return False
+    first, last = data[texts.starts] & _NO_CASE, data[texts.ends - 1] & _NO_CASE
+    return bool((first == _OPEN).all() and (last == _CLOSE).all())
+
+
+def _join_texts(texts: list[bytes]) -> Texts:
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    return Texts(b"".join(texts), np.append(0, ends[:-1]), ends)
+
+
+def _without_schema(texts: Texts) -> tuple[Texts, list[str]]:
     """Take out the schema that all envelopes begin with: most of their bytes."""
     with suppress(*_FAILURES):
-        check_levels(texts[:1])
-        first = texts[0].as_py()
+        check_levels(texts.take(slice(1)))
+        (first,) = texts.take(slice(1)).to_list()
         members = _OBJECT.decode(first)
         if [*members] == _ENVELOPE and (schema := bytes(members["schema"])).startswith(b"{"):
             begin = first[: first.rindex(bytes(members["payload"]))]
-            parts = []
-            for chunk in chunks(texts):
-                if not all(map(methodcaller("startswith", begin), chunk)):
-                    return texts, []
-                rest = map(itemgetter(slice(len(begin), None)), chunk)
-                parts.append(pa.array([*map(_SHORT.__add__, rest)], pa.binary()))
-            return pa.concat_arrays(parts), [schema.decode()]
+            if all(map(texts.data.startswith, repeat(begin), texts.starts.tolist())):
+                rest = Texts(texts.data, texts.starts + len(begin), texts.ends).to_list()
+                ends = np.cumsum(texts.ends - texts.starts + (len(_SHORT) - len(begin)))
+                short = _SHORT + _SHORT.join(rest)
+                return Texts(short, np.append(0, ends[:-1]), ends), [schema.decode()]
     return texts, []
 
 
-def check_levels(texts: Array) -> None:
+def check_levels(texts: Texts) -> None:
     """Check UTF-8 and depth, closely if a text has as many brackets as there may be levels."""
-    bounds, data = parts_of_texts(texts)
-    opens = np.flatnonzero(data & _NO_CASE == _OPEN)
-    if np.diff(np.searchsorted(opens, bounds)).max() > MOST_LEVELS:
-        check_records(data.tobytes())
-    str(data.data, "utf-8")
+    most = 0
+    with suppress(UnicodeDecodeError):
+        for piece in texts.pieces():
+            view = piece.view()
+            opens = np.flatnonzero(np.frombuffer(view, np.uint8) & _NO_CASE == _OPEN)
+            bounds = np.append(piece.starts, piece.ends[-1]) - piece.starts[0]
+            most = max(most, int(np.diff(np.searchsorted(opens, bounds)).max()))
+            str(view, "utf-8")
+        if most <= MOST_LEVELS:
+            return
+    check_records(bytes(texts.view()))
+    str(texts.view(), "utf-8")
 
 
 def _is_lines(head: bytes) -> bool:
@@ -204,16 +229,34 @@ def _is_lines(head: bytes) -> bool:
     return not text.startswith(b"[") and (newline < 0 or text[:newline].rstrip() != b"{")
 
 
-def _whole_lines(block: bytes, read: _ReadBlock) -> Iterator[tuple[bytes, int]]:
+def _whole_lines(block: bytes, read: _ReadBlock) -> Iterator[tuple[Texts, int]]:
     line, parts = 1, [block]
     while block := bytes(read()):
         if b"\n" in parts[-1]:
-            whole, _newline, rest = b"".join(parts).rpartition(b"\n")
-            yield whole, line
-            line += whole.count(b"\n") + 1
-            parts = [rest]
+            whole = b"".join(parts)
+            newlines = _places_of(_NEWLINE, whole)
+            yield _lines(whole, newlines, int(newlines[-1])), line
+            line += len(newlines)
+            parts = [whole[newlines[-1] + 1 :]]
         parts.append(block)
-    yield b"".join(parts), line
+    whole = b"".join(parts)
+    yield _lines(whole, _places_of(_NEWLINE, whole), len(whole)), line
+
+
+def _lines(block: bytes, newlines: Longs, end: int) -> Texts:
+    """Return the lines before a place, without blanks there."""
+    while end and block[end - 1] in _BLANKS:
+        end -= 1
+    newlines = newlines[newlines < end]
+    return Texts(block, np.append(0, newlines + 1), np.append(newlines, end))
+
+
+def _places_of(byte: int, block: bytes) -> Longs:
+    """Return the places of a byte; step by step, in the processor's cache."""
+    data, step = np.frombuffer(block, np.uint8), 1 << 17
+    starts = range(0, len(block), step)
+    places = [np.flatnonzero(data[start : start + step] == byte) + start for start in starts]
+    return np.concatenate([np.zeros(0, np.int64), *places])
 
 
 def _whole_objects(rest: bytes, read: _ReadBlock, source: Source) -> Iterator[_Texts]:
@@ -230,8 +273,8 @@ def _whole_objects(rest: bytes, read: _ReadBlock, source: Source) -> Iterator[_T
             if between := b"".join(_pieces(rest, begins, starts)).strip(_BLANKS + b","):
                 text = between.decode(errors="replace")
                 raise source.error(line, "this array is no JSON: text between objects.", text)
-            newlines = np.flatnonzero(np.frombuffer(rest, np.uint8) == _NEWLINE)
-            yield _pieces(rest, starts, ends), np.searchsorted(newlines, starts) + line
+            newlines = _places_of(_NEWLINE, rest)
+            yield _join_texts(_pieces(rest, starts, ends)), np.searchsorted(newlines, starts) + line
             line += int(np.searchsorted(newlines, ends[-1]))
             rest = rest[ends[-1] :]
         if not block:
@@ -273,7 +316,7 @@ def _good_records(texts: list[bytes], line: int, source: Source) -> Records | No
     if bad:
         wrong = [good.pop(number).decode(errors="replace") for number in bad]
         source.reject_texts([*bad], [*bad.values()], wrong)
-    return _records([*good.values()], np.array([*good]), source) if good else None
+    return _records(_join_texts([*good.values()]), np.array([*good]), source) if good else None
 
 
 def _reason(text: bytes) -> str | None:

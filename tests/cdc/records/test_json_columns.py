@@ -180,6 +180,30 @@ def test_value_outside_json_or_text_is_refused(value: str) -> None:
         changes(['{"a":1}', f'{{"a":{value}}}'], "json")
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\r"])
+def test_blanks_around_lines_are_no_part_of_rows(blank: str) -> None:
+    rows = [f'{blank}{{"a":"{a}","__op":"c"}}{blank}' for a in "xy"]
+    (batch,) = changes(rows, "debezium-json")
+    assert batch.rows.to_pylist() == [{"a": "x"}, {"a": "y"}]
+    assert batch.origin["line"].to_pylist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (['{"a":1} {"a":2}', ""], [(2, "1"), (2, "2")]),
+        (['{"a":[', '{"b":1}]}', '{"a":1}{"a":4}'], [(2, '[\n{"b":1}]'), (4, "1"), (4, "4")]),
+    ],
+)
+def test_as_many_values_as_lines_are_not_one_in_each(
+    lines: list[str], expected: list[tuple[int, str]]
+) -> None:
+    records = ['{"a":0}', *lines, '{"a":3}']
+    (batch,) = changes(records, "json")
+    found = zip(batch.origin["line"].to_pylist(), batch.rows["a"].to_pylist(), strict=True)
+    assert [*found] == [(1, "0"), *expected, (len(records), "3")]
+
+
 @pytest.mark.parametrize("text", ["", "\n \n", "[]", " [ ] ", "null\n", "\ufeff"])
 def test_empty_document_has_no_changes(text: str) -> None:
     assert changes(text, "json") == []
