@@ -1,4 +1,4 @@
-"""Paimon tables as Dagster assets: the only library code that imports Dagster.
+"""Paimon tables as Dagster assets: the core's only code that imports Dagster.
 
     tables/       a function's frame as a table, the IO manager, audits, write modes, lineage
     files/        files that land, exactly once; folders of external files as segments

@@ -5,8 +5,8 @@
     engine/control/ ┊ data/    plans and commits ┊ reads, merges, writes      (never meet)
     engine/contract/ ┊ lsm     the values that cross ┊ the tree's shape, pure
     engine/codec/ ┊ fileio/    bytes ⇄ values ┊ bytes ⇄ storage
-    engine/spec/               the format's definitions; standard library only
-    engine/errors
+    engine/spec/               the format's definitions; standard library and msgspec
+    engine/errors ┊ add_ons    errors ┊ the table of add-ons
 
     table ──asks──▶ control ──DataSplit──▶ Executor ──▶ data
       ▲                ▲                                  │

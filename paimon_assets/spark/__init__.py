@@ -1,4 +1,4 @@
-"""Spark as an Executor: the only code that imports pyspark.
+"""Spark as an Executor: the core's only code that imports pyspark.
 
 Names are loaded when they are first used. Rows of a write:
 
