@@ -484,3 +484,19 @@ def test_unions_of_records_are_refused_and_null_records_have_nulls(tmp_path):
         else:
             with refused(FormatError, "several types; write those of each", kind="avro"):
                 add_segment(table, path.parent, "avro")
+
+
+def test_names_of_partition_folders_are_texts_of_any_writer(tmp_path):
+    texts = ["ü", "a/b", "a b", "日本", "é=x", "100%", "%C3", "x+y", "Ã¼", "it's", "\\", "?#*", "é"]
+    rows = pa.table({"v": range(len(texts)), "p": texts})
+    pq.write_to_dataset(rows, tmp_path / "arrow", partition_cols=["p"])
+    pl.from_arrow(rows).write_parquet(tmp_path / "polars", partition_by=["p"])
+    query = f"COPY rows TO '{tmp_path}/duckdb' (FORMAT parquet, PARTITION_BY (p))"
+    duckdb.connect().register("rows", rows).execute(query)
+    for writer in ("arrow", "polars", "duckdb"):
+        columns = {"v": "BIGINT", "p": "STRING"}
+        table = new_table(tmp_path, columns, partition_keys=["p"], name=f"db.{writer}")
+        add_segment(table, tmp_path / writer, partition="p:string")
+        found = sorted(table.to_arrow().to_pylist(), key=lambda row: row["v"])
+        assert found == rows.to_pylist(), writer
+        assert table.count("p = 'ü'") == 1

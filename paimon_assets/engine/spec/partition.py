@@ -12,6 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 
 from paimon_assets.engine.errors import InvalidInputError
@@ -19,7 +20,7 @@ from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, Da
 from paimon_assets.engine.spec.types.literals import DAYS_OF_400_YEARS, Internal
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
-_HEX = re.compile("%([0-9A-Fa-f]{2})")
+_HEX = re.compile("(?:%[0-9A-Fa-f]{2})+")
 _MIDNIGHT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
@@ -33,7 +34,21 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    return _HEX.sub(lambda match: chr(int(match[1], 16)), text)
+    """Return the text that a path has escaped.
+
+    Java escapes no letter beyond ASCII; pyarrow, Polars and duckdb do, as UTF-8.
+
+    >>> unescape("a%2Fb c%C3%BC")
+    'a/b cü'
+    """
+
+    def decode(match: re.Match[str]) -> str:
+        data = bytes.fromhex(match[0].replace("%", ""))
+        with suppress(UnicodeDecodeError):
+            return data.decode()
+        return data.decode("latin-1")
+
+    return _HEX.sub(decode, text)
 
 
 def date_text(days: int) -> str:
