@@ -124,7 +124,8 @@ class TextOptions(Value):
             names = tuple(columns)
         try:
             encoding = codecs.lookup(given.get("encoding", "utf-8")).name
-        except LookupError:
+            "a".encode(encoding)  # some codecs are of bytes
+        except (LookupError, ValueError):
             raise _refusal("encoding", given["encoding"], "there is no such encoding") from None
         try:
             zone = ZoneInfo(given["timezone"]).key if given.get("timezone") else ""
