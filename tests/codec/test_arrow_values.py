@@ -46,8 +46,15 @@ def test_unholdable_literal_compares_correctly(type_text, value, column_value):
     assert internals(pa.array([scalar]), parse_type(type_text)) == [value]
 
 
+@pytest.mark.parametrize("value", [2**63, 10**18 + 2**64, 10**40])
+def test_number_beyond_bigint_compares_correctly(value):
+    most = pa.scalar(2**63 - 1, pa.int64())
+    assert pc.less(most, to_scalar(value, parse_type("BIGINT"))).as_py()
+    assert pc.greater(most, to_scalar(-value - 1, parse_type("BIGINT"))).as_py()
+
+
 @pytest.mark.parametrize(
-    ("type_text", "value"), [("BIGINT", 2**63), ("TIMESTAMP(9)", 2**63), ("STRING", 5)]
+    ("type_text", "value"), [("BIGINT", "x"), ("TIMESTAMP(9)", 2**63), ("STRING", 5)]
 )
 def test_literal_without_arrow_type_is_refused(type_text, value):
     with pytest.raises(InvalidInputError):

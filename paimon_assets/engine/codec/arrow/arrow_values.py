@@ -5,6 +5,7 @@ timestamps nanoseconds since the epoch, DECIMAL `Decimal`.
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import Internal
 
+_BEYOND_LONG = 10**38 - 1
+"""Larger numbers compare with a BIGINT as this one does."""
 UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
@@ -68,7 +71,10 @@ def to_scalar(value: Internal, data_type: types.DataType) -> "pa.Scalar[Any]":
                 return _scalar(value, pa.decimal256(own.precision, own.scale))
             if data_type.root not in types.INTEGER_ROOTS:
                 raise
-            return _scalar(value, pa.int64())
+            number: Any = value
+            if -(2**63) <= number < 2**63:
+                return _scalar(number, pa.int64())
+            return _scalar(Decimal(max(-_BEYOND_LONG, min(number, _BEYOND_LONG))), None)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(
             f"No Arrow value for {value!r} as {data_type}: {error}", kind="literal"
