@@ -14,7 +14,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from paimon_assets import FormatError, Schema, open_catalog
+from paimon_assets import FormatError, InvalidInputError, Schema, open_catalog
 from paimon_assets.engine.spec.predicate.predicate import CompareOp, Comparison, In, IsNull
 from tests.testkit import footers
 from tests.testkit.effort import often
@@ -243,6 +243,27 @@ def test_orc_statistics_that_lack_or_contradict_prune_nothing(folders, edit, tab
         lambda number, message: edit(message) if number else message,
     )
     assert check_filters(folders(), table, data, "orc")
+
+
+def test_add_refuses_decimals_of_more_digits_than_declared(tmp_path):
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"v": pa.array([1, 2**31 - 1], pa.int32())}), sink, store_schema=False)
+
+    def change(footer):
+        column = footer[2][1][1][1]
+        footer[2][1][1][1] = dict(sorted({**column, 6: (5, 10), 7: (5, 4), 8: (5, 18)}.items()))
+
+    (tmp_path / "in").mkdir()
+    data = footers.change_parquet_footer(sink.getvalue(), change)
+    (tmp_path / "in" / "a.parquet").write_bytes(data)
+    catalog = open_catalog(str(tmp_path / "w"))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", Schema.of({"v": "DECIMAL(9, 2)"}))
+    with refused(FormatError, "'v' .*a.parquet.* write the file again", kind="column-type"):
+        add(table, tmp_path / "in")
+    other = catalog.create_table("db.u", Schema.of({"v": "DECIMAL(8, 2)"}))
+    with refused(InvalidInputError, "DECIMAL.9, 2. in it", kind="segment-schema"):
+        add(other, tmp_path / "in")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ files; of other formats times, and timestamps in a coarser unit than declared.
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache, lru_cache
 from typing import Any
 
@@ -178,8 +179,18 @@ def _statistics(
 
 
 def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path: str) -> None:
-    """Refuse times beyond a day, and timestamps that 64 bits do not hold in the column's unit."""
+    """Refuse times beyond a day, timestamps beyond 64 bits, and decimals beyond their digits."""
     kind, is_time = field.type, field.type.root is TypeRoot.TIME
+    is_same = column.type is not None and seg.same_kind(column.type, kind)
+    if is_same and isinstance(kind, AtomicType) and kind.root is TypeRoot.DECIMAL:
+        most = Decimal(10) ** ((kind.precision or 0) - (kind.scale or 0))
+        numbers = (bounds.minimum, bounds.maximum)
+        if any(isinstance(each, Decimal) and abs(each) >= most for each in numbers):
+            message = (
+                f"Column '{field.name}' of file '{path}' holds decimals of more digits than {kind}."
+                " Leave the column out, or write the file again with the precision that it has."
+            )
+            raise FormatError(message, kind="column-type", path=path, column=field.name)
     is_known = is_time or (kind.root in TIMESTAMP_ROOTS and column.type is not None)
     if not is_known or not isinstance(kind, AtomicType):
         return
