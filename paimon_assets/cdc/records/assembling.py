@@ -116,7 +116,7 @@ def shapes_of(
 
 def whole(values: Values) -> Array:
     """Return numbers of positions and times; null where there is none, or it is no number."""
-    texts = values.texts()
+    texts = values.numbers()
     with suppress(pa.ArrowInvalid):
         return texts.cast(pa.int64())
     is_number = kernels.match_substring_regex(texts, "^-?[0-9]{1,18}$")
@@ -131,6 +131,8 @@ def codes_of(*columns: Array) -> tuple[Ints, list[tuple[Any, ...]]]:
         encoded = column.dictionary_encode(null_encoding="encode")
         words.append(encoded.dictionary.to_pylist())
         codes = codes * max(1, len(words[-1])) + to_numpy(encoded.indices)
+    if len(codes) and all(len(each) == 1 for each in words):
+        return codes.astype(np.int32), [tuple(each[0] for each in words)]
     # `codes` grow with the tuples; `rank` numbers them by their first row instead.
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)

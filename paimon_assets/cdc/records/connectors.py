@@ -8,10 +8,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from paimon_assets.cdc.records.json_columns import Array, kernels
-from paimon_assets.engine.codec.arrow.numpy_columns import Flags
+from paimon_assets.engine.codec.arrow.numpy_columns import Flags, parts_of_texts
 from paimon_assets.engine.data.casting.cast import truth_of
 from paimon_assets.engine.spec.values import Value
 
@@ -47,8 +48,13 @@ class Connector(Value):
 
 def pad_digits(text: Array, digits: int = _DIGITS) -> Array:
     """Return numbers with zeros before them; null where a text is none."""
-    is_number = kernels.match_substring_regex(text, f"^[0-9]{{1,{digits}}}$")
-    return kernels.utf8_lpad(kernels.if_else(is_number, text, None), digits, "0")
+    bounds, data = parts_of_texts(text)
+    sizes = np.diff(bounds)
+    is_plain = sizes.max(initial=0) <= digits and data.min(initial=ord("0")) >= ord("0")
+    if not is_plain or data.max(initial=0) > ord("9") or (sizes == 0).sum() > text.null_count:
+        is_number = kernels.match_substring_regex(text, f"^[0-9]{{1,{digits}}}$")
+        text = kernels.if_else(is_number, text, None)
+    return kernels.ascii_lpad(text, digits, "0")
 
 
 def joined_position(*parts: Array) -> Array:
@@ -66,11 +72,12 @@ def _postgres(members: Members, _: Array) -> Array:
     """Order transactions by the commit before them, and the changes of one by their LSN."""
     lsn = pad_digits(members["lsn"])
     lsn = kernels.if_else(kernels.less_equal(lsn, str(2**63 - 1)), lsn, None)
-    before = kernels.subtract(lsn.cast(pa.int64()), pa.scalar(1))
     (commit,) = kernels.extract_regex(members["sequence"], _SEQUENCE).flatten()
-    return joined_position(
-        kernels.coalesce(pad_digits(commit), pad_digits(before.cast(pa.string())), ZERO), lsn, ZERO
-    )
+    commit = pad_digits(commit)
+    if commit.null_count:
+        before = kernels.subtract(lsn.cast(pa.int64()), pa.scalar(1)).cast(pa.string())
+        commit = kernels.coalesce(commit, pad_digits(before), ZERO)
+    return joined_position(commit, lsn, ZERO)
 
 
 def _lsn(text: Array) -> Array:

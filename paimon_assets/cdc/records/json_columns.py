@@ -270,8 +270,9 @@ class Values:
         return self.raw().column.cast(pa.string())
 
     def sizes(self) -> Longs:
-        """Return the bytes of source texts, or of texts."""
-        return np.diff(parts_of_texts(self.column)[0])
+        """Return the bytes of source texts, or of texts; 0 where there is none."""
+        sizes: Longs = to_numpy(kernels.binary_length(self.column).fill_null(0))
+        return sizes
 
     def numbers(self) -> Array:
         """Return whole numbers as such; the rest as texts."""
@@ -345,7 +346,7 @@ class _Columns:
     def __init__(self, forms: _Forms) -> None:
         self._forms = forms
         self._inner = {kind: _Columns(kind) for _, kind in forms if isinstance(kind, tuple)}
-        self._parts: list[list[Array]] = [[] for _ in forms]
+        self._parts: list[list[Any]] = [[] for _ in forms]
         self._places: list[Longs] = []
         """Members of one form → their objects, in the order of records."""
         self._count = 0
@@ -358,7 +359,7 @@ class _Columns:
             if isinstance(kind, tuple):
                 groups.setdefault(kind, []).append(values)
             else:
-                part.append(_column(values, kind))
+                part.append(_numbers(values, kind))
         for kind, group in groups.items():
             self._inner[kind]._add_group(group)  # noqa: SLF001
         self._count += len(rows)
@@ -377,7 +378,7 @@ class _Columns:
         members = {kind: inner._members() for kind, inner in self._inner.items()}  # noqa: SLF001
         return {
             name: next(members[kind]) if isinstance(kind, tuple) else
-            Values(pa.concat_arrays(part), kind)
+            Values(_join_parts(part), kind)
             for (name, kind), part in zip(self._forms, self._parts, strict=True)
         }  # fmt: skip
 
@@ -412,16 +413,32 @@ def _column(values: Sequence[Any], kind: Kind) -> Array:
         mask = None if is_text.all() else buffer_of(is_text)
         parts = [mask, buffer_of(bounds), pa.py_buffer(b"".join(values))]
         return pa.Array.from_buffers(pa.binary(), len(values), parts)
-    with suppress(TypeError):  # of a null
-        if kind is int:
-            return from_numpy(np.fromiter(values, np.int64, len(values)))
-        if kind is bool:
-            return from_numpy(np.frombuffer(bytes(values), np.bool_))
     arrow_type = _PLAIN[kind][1]
-    if values and values[0] is not None and values.count(values[0]) == len(values):
+    is_alike = bool(values) and None is not values[0] == values[-1]
+    if is_alike and values.count(values[0]) == len(values):
         one: Any = pa.scalar(values[0], arrow_type)
         return pa.repeat(one, len(values))
     return pa.array(values, arrow_type)
+
+
+def _numbers(values: Sequence[Any], kind: Kind) -> Any:
+    """Return whole numbers and booleans in numpy; with nulls and all else as a column."""
+    try:
+        if kind is int:
+            return np.fromiter(values, np.int64, len(values))
+        if kind is bool:
+            return np.frombuffer(bytes(values), np.bool_)
+    except TypeError:
+        pass  # of a null
+    return _column(values, kind)
+
+
+def _join_parts(parts: Sequence[Any]) -> Array:
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return from_numpy(np.concatenate(parts))
+    return pa.concat_arrays(
+        [from_numpy(part) if isinstance(part, np.ndarray) else part for part in parts]
+    )
 
 
 def _owners(rows: Longs, parts: Sequence[Any]) -> Longs:

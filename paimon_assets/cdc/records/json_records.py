@@ -219,7 +219,8 @@ def check_levels(texts: Texts) -> None:
             str(view, "utf-8")
         if most <= MOST_LEVELS:
             return
-    check_records(bytes(texts.view()))
+    if most > MOST_LEVELS:
+        check_records(bytes(texts.view()))
     str(texts.view(), "utf-8")
 
 

@@ -23,6 +23,7 @@ from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeM
 from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
+from paimon_assets.engine.data.casting.cast import attempt, has_letters, lengths_of
 from paimon_assets.engine.data.casting.casting import cast_array
 from paimon_assets.engine.data.format.text import parse_columns
 from paimon_assets.engine.data.write.input_check import has_odd_times
@@ -102,7 +103,7 @@ class Encoding(Struct, frozen=True):
         is_raw = values.kind is Raw
         forms = self.unavailable if is_raw else _texts_of(self.unavailable)
         lengths = _lengths_of(forms)
-        flags: numpy_columns.Flags = lengths[np.minimum(values.sizes(), len(lengths) - 1)]
+        flags: numpy_columns.Flags = lengths.take(values.sizes(), mode="clip")
         if flags.any():
             some = values.take(flags)
             texts = some.source() if is_raw else some.texts()
@@ -207,16 +208,17 @@ def numbers(values: Values, data_type: types.DataType) -> Array:
     if values.starts_with('"').any():
         return from_texts(values.texts(), data_type)
     arrow_type: Any = to_arrow_type(data_type)
+    texts = values.numbers() if pa.types.is_integer(arrow_type) else values.texts()
     try:
-        is_whole = pa.types.is_integer(arrow_type)
-        column = (values.numbers() if is_whole else values.texts()).cast(arrow_type)
+        column = texts.cast(arrow_type)
     except pa.ArrowInvalid:
         column = from_texts(values.texts(), data_type)
     if pa.types.is_floating(arrow_type):
         if not _all(kernels.is_finite(column)):
             raise pa.ArrowInvalid(f"it is no finite {data_type}; {_AS_STRING}")
-        texts = values.texts()
-        _refuse_losses(texts, _has_digits(texts, column), data_type)
+        rows = kernels.indices_nonzero(_may_lose_digits(texts, column))
+        texts, some = texts.take(rows), column.take(rows)
+        _refuse_losses(texts, _has_digits(texts, some), data_type)
     return column
 
 
@@ -230,6 +232,8 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
         if kernels.any(is_long).as_py():
             raise pa.ArrowInvalid(f"it is no time of a day; {_AS_STRING}")
     if data_type.root is types.TypeRoot.DECIMAL:
+        if (column := _exact_decimals(texts, data_type)) is not None:
+            return column
         is_no_number = kernels.match_substring_regex(texts, "NaN|Infinity")
         if kernels.any(is_no_number).as_py():
             raise pa.ArrowInvalid(f"it is no {data_type}; declare the column as DOUBLE or STRING")
@@ -261,10 +265,28 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
     return column
 
 
+def _exact_decimals(texts: Array, data_type: types.DataType) -> Array | None:
+    """Return decimals if all texts are such numbers without an exponent; see `text_to_decimal`."""
+    # Arrow's parser lets numbers wrap that need more than 128 bits.
+    most = types.MAX_DECIMAL_PRECISION - (getattr(data_type, "scale", 0) or 0)
+    if lengths_of(texts).max(initial=0) > most or has_letters(texts):
+        return None
+    return attempt(texts, to_arrow_type(data_type))
+
+
 def _refuse_losses(texts: Array, is_same: Array, data_type: types.DataType) -> None:
     if not _all(is_same):
         first = texts.filter(kernels.invert(is_same))[0].as_py()
         raise pa.ArrowInvalid(f"'{first}' is no {data_type}: digits would be lost; {_AS_STRING}")
+
+
+def _may_lose_digits(texts: Array, reals: Array) -> Array:
+    """Return which numbers of JSON may have more digits than a real number, by their lengths."""
+    if reals.type != pa.float64():
+        return texts.is_valid()
+    is_long = kernels.greater(kernels.binary_length(texts), _DOUBLE_DIGITS[0])
+    is_long = kernels.or_(is_long, kernels.equal(reals, 0.0))
+    return kernels.fill_null(is_long, False)  # noqa: FBT003
 
 
 def _has_digits(texts: Array, reals: Array) -> Array:

@@ -18,11 +18,11 @@ Ints: TypeAlias = npt.NDArray[np.int32]
 Longs: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-_ARROW_TYPES: dict[str, pa.DataType] = {
-    dtype.name: pa.from_numpy_dtype(dtype)
+_ARROW_TYPES: dict[np.dtype[Any], pa.DataType] = {
+    dtype: pa.from_numpy_dtype(dtype)
     for dtype in map(np.dtype, ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"))
 }
-_DTYPES = {arrow_type: np.dtype(name) for name, arrow_type in _ARROW_TYPES.items()}
+_DTYPES = {arrow_type: dtype for dtype, arrow_type in _ARROW_TYPES.items()}
 
 
 def from_numpy(values: npt.NDArray[Any]) -> Array:
@@ -35,7 +35,7 @@ def from_numpy(values: npt.NDArray[Any]) -> Array:
     >>> from_numpy(np.array([True, False, True])).to_pylist()
     [True, False, True]
     """
-    arrow_type = pa.bool_() if values.dtype == np.bool_ else _ARROW_TYPES[values.dtype.name]
+    arrow_type = pa.bool_() if values.dtype == np.bool_ else _ARROW_TYPES[values.dtype]
     return pa.Array.from_buffers(arrow_type, len(values), [None, buffer_of(values)])
 
 
