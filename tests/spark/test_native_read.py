@@ -129,6 +129,18 @@ def test_engine_reads_orc_files_with_instants(new_catalog, fine):
     assert not plain_files.is_plain(plan.context, plan.splits[0], schemas)
 
 
+def test_column_that_spark_fills_with_row_numbers_is_left_to_engine(spark, new_catalog):
+    columns = {"id": "BIGINT", "_tmp_metadata_row_index": "BIGINT"}
+    rows = [{"id": 1, "_tmp_metadata_row_index": 70}, {"id": 2, "_tmp_metadata_row_index": 80}]
+    table = new_table(new_catalog, columns, *rows, options={"file.format": "parquet"})
+    plan = table.new_read_builder().plan()
+    assert native_scans.read_natively(spark, plan.context, plan.splits)[0] is None
+    frame = executor_module.SparkExecutor(spark).to_dataframe(plan.context, plan.splits)
+    assert plain_rows(frame.toArrow(), list(columns)) == plain_rows(
+        table.new_read_builder().to_arrow(), list(columns)
+    )
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "keys",

@@ -47,6 +47,8 @@ from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.plans import FOOTERS_AT_ONCE, footer_of, has_julian_dates
 from paimon_assets.spark.types import MICROS
 
+_ROW_INDEX = "_tmp_metadata_row_index"
+"""Spark's Parquet reader fills a column of this name with the numbers of rows in their file."""
 _PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 """Names that Spark gives as they are."""
 _GLOB_CHARACTERS = frozenset("{}[]*?\\")
@@ -72,6 +74,7 @@ def columns_fit(context: ReadContext) -> bool:
     needed = needed_fields(context)
     return (
         _distinguishes_names(schema)
+        and _ROW_INDEX not in schema.by_name
         # Spark's reader is given at least one column of the files.
         and bool(stored_fields(context))
         and all(_reads_alike(leaf) for field in needed for leaf in leaf_types(field.type))

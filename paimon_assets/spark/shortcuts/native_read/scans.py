@@ -74,7 +74,7 @@ _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
 """Of a read: Spark holds a bit for each row."""
 _BITS = pa.list_(pa.field("element", pa.int64(), nullable=False))
 _NO_FILE = -(2**31)
-"""A number of bits that stays below 0, and within Spark's INT."""
+"""A place that stays below 0, and within Spark's INT."""
 _relations = SessionCache(64)
 """Relations of files. Spark asks the storage for every file, and its class path for every format,
 each time it makes one: 19 milliseconds of a lookup, and 8 with the relation of an earlier read."""
@@ -295,10 +295,10 @@ def _mask(
         file_key = "crc32(CAST(_metadata.file_name AS BINARY))"
         keys = list(map(_name_hash, files))
     places, modulus = _distinct_remainders(keys)
-    # The numbers of the files' first bits, and the bits: each row looks its own up by two calls.
+    # The places of the files' first words, and the words: each row looks up one of either.
     starts = np.full(modulus, _NO_FILE)
-    starts[places] = row_starts([file for _, file in files])[:-1]
-    starts += WORD_BITS * modulus
+    first_rows = np.array(row_starts([file for _, file in files])[:-1])
+    starts[places] = modulus + first_rows // WORD_BITS
     rows = pa.table({"bits": pa.array([np.concatenate([starts, *words])], _BITS)})
     held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
     (column,) = items(held.output())
@@ -312,12 +312,11 @@ def _mask(
         index = columns.expression(place._jc)  # noqa: SLF001
         return Column(columns.column(expressions.GetArrayItem(bits, index, True)))  # noqa: FBT003
 
+    row = fn.expr("_metadata.row_index")
     start = word(fn.expr(f"{file_key} % {modulus}"))
-    place = (start + fn.expr("_metadata.row_index")).cast("int")
-    # Java shifts by the last six bits of the place.
-    bit = fn.call_function(
-        "shiftright", word(fn.shiftright(place, WORD_BITS.bit_length() - 1)), place
-    )
+    of_row = word(start + fn.shiftright(row, WORD_BITS.bit_length() - 1))
+    # Java shifts by the last six bits of a number.
+    bit = fn.call_function("shiftright", of_row, row.cast("int"))
     return bit.bitwiseAND(1) == 0
 
 
