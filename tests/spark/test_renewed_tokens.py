@@ -207,7 +207,7 @@ def test_each_batch_of_stream_has_token_of_its_own(spark, catalog, keys, name, w
     writers = (
         lambda writer: writer.foreachBatch(streaming.streaming_sink(sink)),
         lambda writer: writer.format("paimon_assets").options(**served, table=names[2]),
-    )
+    )[: 1 if spark.version < "4.1" else 2]  # the format's streams begin with Spark 4.1
     read = spark.readStream.format("paimon_assets").options(**served, table=names[0])
     queries = [
         write(read.load().writeStream)
@@ -227,7 +227,7 @@ def test_each_batch_of_stream_has_token_of_its_own(spark, catalog, keys, name, w
     finally:
         for query in queries:
             query.stop()
-    for target in (sink, by_format):
+    for target in (sink, by_format)[: len(writers)]:
         assert sorted(target.new_read_builder().to_arrow()["id"].to_pylist()) == [0, 1]
         assert [snapshot.commit_identifier for snapshot in target.snapshots()] == [0, 1]
 
