@@ -13,7 +13,7 @@ from paimon_assets.spark.java import find_java
 from tests.testkit.processes import WORKER_START, running
 
 ROOT = Path(__file__).resolve().parents[2]
-_STARTED = re.compile(r"SparkConnectService' on port (\d+)")
+_STARTED = re.compile(r"SparkConnectService\$?' on port (\d+)")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SETTINGS = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
