@@ -23,8 +23,9 @@ from paimon_assets.cdc.records.change_batch import BinaryMode, CdcOptions, TimeM
 from paimon_assets.cdc.records.json_columns import Values, kernels
 from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_type
-from paimon_assets.engine.data.casting.cast import attempt, has_letters, lengths_of
+from paimon_assets.engine.data.casting.cast import attempt
 from paimon_assets.engine.data.casting.casting import cast_array
+from paimon_assets.engine.data.casting.decimals import spare_digits
 from paimon_assets.engine.data.format.text import parse_columns
 from paimon_assets.engine.data.write.input_check import has_odd_times
 from paimon_assets.engine.errors import PaimonError
@@ -266,12 +267,9 @@ def from_texts(texts: Array, data_type: types.DataType) -> Array:
 
 
 def _exact_decimals(texts: Array, data_type: types.DataType) -> Array | None:
-    """Return decimals if all texts are such numbers without an exponent; see `text_to_decimal`."""
-    # Arrow's parser lets numbers wrap that need more than 128 bits.
-    most = types.MAX_DECIMAL_PRECISION - (getattr(data_type, "scale", 0) or 0)
-    if lengths_of(texts).max(initial=0) > most or has_letters(texts):
-        return None
-    return attempt(texts, to_arrow_type(data_type))
+    """Return decimals if Arrow's parser takes all texts, which then lose no digit."""
+    is_safe = spare_digits(texts, getattr(data_type, "scale", 0) or 0) >= 0
+    return attempt(texts, to_arrow_type(data_type)) if is_safe else None
 
 
 def _refuse_losses(texts: Array, is_same: Array, data_type: types.DataType) -> None:

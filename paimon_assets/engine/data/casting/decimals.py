@@ -228,9 +228,8 @@ _NOT_ASCII = 128
 def text_to_decimal(array: Array, cast: Cast) -> Array:
     """Round half up; null where it does not fit, in C++ also where the text has over 38 digits."""
     precision, scale = cast.target.precision or 0, cast.target.scale or 0
-    # Arrow's parser lets numbers wrap that need more than 128 bits, also while it adds zeros.
-    spare = _MAX_DIGITS - scale - int(lengths_of(array).max(initial=0))
-    if spare >= 0 and not has_letters(array):
+    spare = spare_digits(array, scale)
+    if spare >= 0:
         most = min(spare, _MAX_DIGITS - precision, _SPARE_DECIMALS)
         # Up to 18 digits are rounded in 64 bits.
         more = min(most, _LONG_DIGITS - precision) if precision < _LONG_DIGITS else most
@@ -238,6 +237,11 @@ def text_to_decimal(array: Array, cast: Cast) -> Array:
         if longer is not None:
             return _rescale(longer, precision, scale) if more else longer
     return _round_digits(array, cast)
+
+
+def spare_digits(texts: Array, scale: int) -> int:
+    """Return the digits that Arrow's parser has left; below 0 numbers wrap, or have exponents."""
+    return -1 if has_letters(texts) else _MAX_DIGITS - scale - int(lengths_of(texts).max(initial=0))
 
 
 def _round_digits(array: Array, cast: Cast) -> Array:
