@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
+from paimon_assets.engine.codec.arrow.arrow_types import empty_batch, to_arrow_schema
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs, from_numpy
 from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.merge_on import MergeOn
@@ -93,10 +93,6 @@ def _update_of(change: RowChange) -> row_update.RowUpdate | None:
     return None if change.assignments is None else row_update.RowUpdate(change, change.assignments)
 
 
-def _no_rows(change: RowChange) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=to_arrow_schema(change.read.fields))
-
-
 def _change_keyed(
     change: RowChange, task: RowChangeTask, file_io: FileIO, threads: Threads
 ) -> RowChangeResult:
@@ -120,7 +116,7 @@ def _change_keyed(
 
     def records() -> Iterator[pa.RecordBatch]:
         """Yield the new records, `with_kinds`."""
-        yield with_kinds(_no_rows(change), np.empty(0, dtype=np.int8))
+        yield with_kinds(empty_batch(to_arrow_schema(change.read.fields)), np.empty(0, np.int8))
         update = _update_of(change)
         kind = RowKind.DELETE if update is None else RowKind.UPDATE_AFTER
         for rows, source in matching():
