@@ -48,7 +48,7 @@ MERGED_ROWS = 1_000_000
 PARTITIONS = 12
 BATCHES, BATCH_ROWS = 8, 10_000
 _INPUT_FILES = 4
-_TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 def consume(frame: DataFrame) -> tuple[Any, ...]:
@@ -227,7 +227,7 @@ def cpu_seconds() -> float:
     while len(below) > size:
         size = len(below)
         below |= {pid for pid, (parent, _) in found.items() if parent in below}
-    return sum(found[pid][1] for pid in below if pid in found) / _TICKS
+    return sum(found[pid][1] for pid in below if pid in found) / TICKS
 
 
 def inputs(session: SparkSession, home: Path, scale: float) -> dict[str, DataFrame]:

@@ -42,7 +42,7 @@ from paimon_assets import Schema, TableCatalog, open_catalog
 from paimon_assets.engine.codec.arrow.arrow_types import from_arrow_type
 from paimon_assets.spark.session import stop_session
 from paimon_assets.sql.spark.spark_sql import spark_sql
-from tools.bench.bench_connector import CONNECTOR, cpu_seconds, session_with
+from tools.bench.bench_connector import CONNECTOR, TICKS, cpu_seconds, session_with
 
 KEYS = {
     "store_sales": ["ss_item_sk", "ss_ticket_number"],
@@ -59,8 +59,6 @@ LARGE = 4 * 1024 * 1024
 SIDES = ("parquet", "append", "keyed", "runs3", "runs10")
 """Kinds of tables that are made here."""
 JAVA = {"java": "keyed", "java3": "runs3"}
-_TICK = 0.01
-"""Seconds that the system counts at least; a query may take less."""
 RUNS = {"append": 0, "keyed": 0, "runs3": 3, "runs10": 10}
 
 
@@ -136,7 +134,7 @@ def measure(
     frame = run(text)
     planned = time.perf_counter() - start
     rows = answer(frame)
-    return time.perf_counter() - start, max(cpu_seconds() - spent, _TICK), planned, rows
+    return time.perf_counter() - start, max(cpu_seconds() - spent, 1 / TICKS), planned, rows
 
 
 def parse_queries(session: SparkSession, queries: dict[int, str]) -> Iterator[tuple[int, str]]:
