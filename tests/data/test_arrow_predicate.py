@@ -1,3 +1,5 @@
+from decimal import Decimal
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -37,16 +39,24 @@ def passing(predicate, **columns):
 
 NUMBER = st.none() | st.integers(-2, 2)
 FAR = st.sampled_from([2**63 - 1, 2**63, -(2**63) - 1, 10**40, -(10**40)])
+FRACTION = st.sampled_from(
+    [Decimal(text) for text in ("1.5", "-0.5", "-1.000000001", "1e-90", "-1e-90", "2.0", "1e99")]
+)
 TEXT = st.none() | st.sampled_from(["", "a", "ab", "b", "a\nb", "a_", "%", "\\"])
 LEAF = st.one_of(
     st.builds(
         pred.Comparison,
         st.just("i"),
         st.sampled_from(pred.CompareOp),
-        st.none() | st.integers(-300, 300) | FAR,
+        st.none() | st.integers(-300, 300) | FAR | FRACTION,
     ),
     st.builds(pred.Comparison, st.just("s"), st.sampled_from(pred.CompareOp), TEXT),
-    st.builds(pred.In, st.just("i"), st.lists(NUMBER | FAR, max_size=3).map(tuple), st.booleans()),
+    st.builds(
+        pred.In,
+        st.just("i"),
+        st.lists(NUMBER | FAR | FRACTION, max_size=3).map(tuple),
+        st.booleans(),
+    ),
     st.builds(pred.In, st.just("s"), st.lists(TEXT, max_size=3).map(tuple), st.booleans()),
     st.builds(pred.IsNull, st.sampled_from(["i", "s"]), st.booleans()),
     st.builds(pred.StartsWith, st.just("s"), st.sampled_from(["", "a", "b"])),

@@ -1,12 +1,16 @@
 import datetime as dt
+import random
 import sys
 from decimal import Decimal
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from paimon_assets import InvalidInputError
+from paimon_assets import InvalidInputError, update_column_type
 from paimon_assets.engine.spec.predicate.predicate import (
     And,
     CompareOp,
@@ -17,10 +21,11 @@ from paimon_assets.engine.spec.predicate.predicate import (
     StartsWith,
     any_of,
     bind,
+    bind_assignments,
     fields_of,
 )
 from paimon_assets.engine.table.read.where import parse_expression, parse_where
-from tests.testkit.tables import new_table, table_schema
+from tests.testkit.tables import new_table, table_schema, write
 
 
 @pytest.mark.parametrize(
@@ -82,6 +87,88 @@ def test_decimals_of_different_scale_compare(new_catalog, literal):
     for op in ("<", ">", "<>", "="):
         expected = [v for v in (low, high) if CompareOp(op).compare(v, Decimal(literal))]
         assert table.to_arrow(where=f"d {op} {literal}")["d"].to_pylist() == expected
+
+
+_NUMBERS = st.sampled_from(
+    ["-1.5", "0.5", "1.0", "2.25", "2.995", "-0.001", "3.00", "1e-30", "127.5", "-7",
+     "9007199254740993.5", "99999999999", "-4e18", "1e30"]
+)  # fmt: skip
+_COLUMN = st.sampled_from("pisbdw")
+_LEAVES = st.one_of(
+    st.builds("{} {} {}".format, _COLUMN, st.sampled_from(list(CompareOp)), _NUMBERS),
+    st.builds(
+        "{} {} ({})".format,
+        _COLUMN,
+        st.sampled_from(["IN", "NOT IN"]),
+        st.lists(_NUMBERS, min_size=1, max_size=3).map(", ".join),
+    ),
+    st.builds("{} BETWEEN {} AND {}".format, _COLUMN, _NUMBERS, _NUMBERS),
+    st.builds("NOT (abs(i) {} {} OR d > 1.001)".format, st.sampled_from(["=", "<"]), _NUMBERS),
+)
+
+
+@pytest.fixture(scope="module", params=["parquet", "orc", "avro"])
+def table_of_numbers(request, tmp_path_factory):
+    """A table whose files are pruned by partition, statistics and an index; of a widened column."""
+    whole = {"p": "INT", "i": "INT", "s": "SMALLINT", "b": "BIGINT"}
+    table = new_table(
+        tmp_path_factory.mktemp("warehouse"),
+        {**whole, "d": "DECIMAL(5, 2)", "w": "DECIMAL(38, 10)"},
+        partition_keys=["p"],
+        options={"file.format": request.param, "file-index.bitmap.columns": "s"},
+    )
+    rng = random.Random(5)  # noqa: S311
+    for _ in range(3):
+        rows = [
+            (
+                rng.choice([None, 0, 1, 2]),
+                *rng.choices([None, -7, -2, -1, 0, 1, 2, 3, 127], k=2),
+                rng.choice([None, 2**53 + 1, -4 * 10**18, 1, 2]),
+                *map(rng.choice, ([None, *map(Decimal, each)] for each in _DECIMALS)),
+            )
+            for _ in range(12)
+        ]
+        write(table, *rows)
+        table = table.alter([update_column_type("s", "INT")])
+    return table, table.to_arrow()
+
+
+_DECIMALS = (
+    ["-1.50", "0.01", "2.99", "3", "-0.01", "127.5"],
+    ["2.25", "-1e-10", "1e-10", "9007199254740993.5", "-7", "1e27"],
+)
+
+
+@given(where=_LEAVES)
+def test_whole_numbers_compare_with_fractions_as_in_duckdb(table_of_numbers, where):
+    table, rows = table_of_numbers
+    with duckdb.connect() as peer:
+        peer.register("rows", rows)
+        expected = peer.sql(f"SELECT count(*) FROM rows WHERE {where}").fetchall()[0][0]
+    assert table.to_arrow(where=where).num_rows == table.count(where) == expected, where
+    assert table.new_read_builder().to_duckdb().filter(where).count("*").fetchall() == [(expected,)]
+
+
+def test_number_of_many_digits_is_no_long_work():
+    schema = table_schema({"i": "INT"})
+    for text, expected in (("i < 1e9999999", CompareOp.LE), ("i > -1e9999999", CompareOp.GT)):
+        assert bind(parse_where(text), schema).op is expected
+    with pytest.raises(InvalidInputError, match="is INT"):
+        bind_assignments({"i": Decimal("1e9999999")}, schema)
+
+
+def test_partition_of_fraction_is_refused(new_catalog):
+    table = new_table(new_catalog, {"p": "INT", "v": "INT"}, (1, 2), partition_keys=["p"])
+    with pytest.raises(InvalidInputError, match=r"'p' is INT; 1\.5 is not"):
+        table.new_write_builder().with_overwrite({"p": 1.5})
+
+
+@pytest.mark.parametrize("number", [float("inf"), Decimal("NaN"), Decimal("sNaN")])
+def test_decimals_compare_with_numbers_only(number):
+    schema = table_schema({"d": "DECIMAL(5, 2)", "i": "INT"})
+    for name in "di":
+        with pytest.raises(InvalidInputError, match=f"'{name}' is"):
+            bind(Comparison(name, CompareOp.LT, number), schema)
 
 
 def test_time_is_not_cut_to_milliseconds():

@@ -20,8 +20,6 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.literals import Internal
 
-_BEYOND_LONG = 10**38 - 1
-"""Larger numbers compare with a BIGINT as this one does."""
 UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 
 
@@ -72,9 +70,8 @@ def to_scalar(value: Internal, data_type: types.DataType) -> "pa.Scalar[Any]":
             if data_type.root not in types.INTEGER_ROOTS:
                 raise
             number: Any = value
-            if -(2**63) <= number < 2**63:
-                return _scalar(number, pa.int64())
-            return _scalar(Decimal(max(-_BEYOND_LONG, min(number, _BEYOND_LONG))), None)
+            fits = -(2**63) <= number < 2**63
+            return _scalar(number, pa.int64()) if fits else _scalar(Decimal(number), None)
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         raise InvalidInputError(
             f"No Arrow value for {value!r} as {data_type}: {error}", kind="literal"

@@ -27,7 +27,7 @@ from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.spec.types.literals import Literal
+from paimon_assets.engine.spec.types.literals import Literal, to_internal
 from paimon_assets.engine.spec.values import Value
 
 _MOST_TO_COMPARE = 64
@@ -50,11 +50,11 @@ def bound_spec(schema: TableSchema, spec: PartitionSpec, *, table: str) -> pred.
             )
             raise InvalidInputError(message, kind="partition-spec", table=table, column=name)
     null_name = schema.typed_options.get(opt.PARTITION_DEFAULT_NAME)
-    wanted = (
-        pred.equal(name, None if value == null_name else value) for name, value in spec.items()
+    values = {name: None if value == null_name else value for name, value in spec.items()}
+    return pred.all_of(
+        pred.equal(name, to_internal(value, schema.column(name).type, name))
+        for name, value in values.items()
     )
-    predicate = pred.all_of(wanted)
-    return None if predicate is None else pred.bind(predicate, schema)
 
 
 class PartitionFilter(Value):

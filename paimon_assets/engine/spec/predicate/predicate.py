@@ -21,7 +21,7 @@ from paimon_assets.engine.spec.options.all_options import CAST_FLOAT_TO_BOOLEAN
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types import data_types as types
 from paimon_assets.engine.spec.types.cast_rules import FLOAT_ROOTS, cast_refusal
-from paimon_assets.engine.spec.types.literals import Literal, to_internal
+from paimon_assets.engine.spec.types.literals import Literal, number_below, to_internal
 from paimon_assets.engine.spec.types.type_text import parse_type
 
 
@@ -64,6 +64,8 @@ _NEGATED = {
     CompareOp.GT: CompareOp.LE,
     CompareOp.LE: CompareOp.GT,
 }
+_WITH_NUMBER_BELOW = {CompareOp.LT: CompareOp.LE, CompareOp.GE: CompareOp.GT}
+"""How a column compares with its value below a number, instead of with the number."""
 
 
 class Comparison(Struct, frozen=True):
@@ -330,11 +332,16 @@ def _bind(predicate: Predicate, schema: TableSchema) -> Predicate:
 def _bound_leaf(leaf: Leaf, data_type: types.DataType, *, float_to_boolean: bool) -> Leaf:
     field = leaf.field
     match leaf:
-        case Comparison(literal=literal):
-            return replace(leaf, literal=to_internal(literal, data_type, field))
+        case Comparison(op=op, literal=literal):
+            below = number_below(literal, data_type)
+            if below is None:
+                return replace(leaf, literal=to_internal(literal, data_type, field))
+            if op in (CompareOp.EQ, CompareOp.NE):
+                return In(field, (), negated=op is CompareOp.NE)
+            return Comparison(field, _WITH_NUMBER_BELOW.get(op, op), below)
         case In(literals=literals):
-            bound = tuple(to_internal(literal, data_type, field) for literal in literals)
-            return replace(leaf, literals=bound)
+            held = (each for each in literals if number_below(each, data_type) is None)
+            return replace(leaf, literals=tuple(to_internal(e, data_type, field) for e in held))
         case StartsWith() | Like():
             if data_type.root not in types.CHARACTER_ROOTS:
                 message = f"Column '{field}' is {data_type}; LIKE takes texts only."

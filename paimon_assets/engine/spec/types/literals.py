@@ -10,7 +10,7 @@ import datetime as dt
 import re
 from calendar import monthrange
 from collections.abc import Callable, Mapping
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types import data_types as types
@@ -24,6 +24,9 @@ _NUMBERS = types.INTEGER_ROOTS | {
     types.TypeRoot.DOUBLE,
     types.TypeRoot.DECIMAL,
 }
+_LONG_DIGITS = 19
+"""No INT or BIGINT has more digits."""
+_EXACT = Context(prec=1000)
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 DAYS_OF_400_YEARS = 146_097
 """After so many days the calendar repeats."""
@@ -48,6 +51,32 @@ def to_internal(value: Literal, data_type: types.DataType, column: str) -> Inter
         raise InvalidInputError(message, kind="literal", column=column) from error
 
 
+def number_below(value: Literal, data_type: types.DataType) -> Internal:
+    """Return the greatest value below a number that a column's type does not have; else None.
+
+    It is a power of ten where the number has more digits before its point than the type.
+
+    >>> number_below(-1.5, types.integer()), number_below(2.0, types.integer())
+    (-2, None)
+    """
+    digits, scale = _LONG_DIGITS, 0
+    if isinstance(data_type, types.AtomicType) and data_type.root is types.TypeRoot.DECIMAL:
+        digits, scale = (data_type.precision or 0) - (data_type.scale or 0), data_type.scale or 0
+    elif data_type.root not in types.INTEGER_ROOTS:
+        return None
+    if not isinstance(value, int | float | Decimal):
+        return None
+    number = Decimal(str(value) if isinstance(value, float) else value)
+    if not number.is_finite():
+        return None
+    below = Decimal((int(number.is_signed()), (1,), digits))
+    if not number or number.adjusted() < digits:
+        below = number.quantize(Decimal((0, (1,), -scale)), ROUND_FLOOR, _EXACT)
+    if below == number:
+        return None
+    return int(below) if data_type.root in types.INTEGER_ROOTS else below
+
+
 def _convert(value: Literal, root: types.TypeRoot) -> Internal:
     if root in types.CHARACTER_ROOTS:
         return _expect(value, str)
@@ -67,7 +96,7 @@ def _convert(value: Literal, root: types.TypeRoot) -> Internal:
             # As a FLOAT column stores it, or 0.1 would match no row.
             return ctypes.c_float(number).value if root is types.TypeRoot.FLOAT else number
         case types.TypeRoot.DECIMAL:
-            return value if isinstance(value, Decimal) else Decimal(str(value))
+            return _decimal(value)
         case types.TypeRoot.DATE:
             return _days(value)
         case types.TypeRoot.TIME:
@@ -91,9 +120,18 @@ def _integer(value: Literal) -> int:
         return value
     if isinstance(value, str):
         return int(value)
-    if isinstance(value, float | Decimal) and value == int(value):
+    if not isinstance(value, float | Decimal) or not -(10**40) < value < 10**40:
+        raise TypeError("expected an integer")  # an int of 1e9999999 would take minutes
+    if value == int(value):
         return int(value)
     raise TypeError("expected an integer")
+
+
+def _decimal(value: Literal) -> Decimal:
+    number = value if isinstance(value, Decimal) else Decimal(str(value))
+    if not number.is_finite():
+        raise ValueError("expected a number")
+    return number
 
 
 def _boolean(value: Literal) -> bool:
@@ -160,7 +198,6 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _NUMBER_OF_UNITS = re.compile(r"-?\d+", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2})?", re.ASCII)
 _TIME = re.compile(r"\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{0,9})?", re.ASCII)
-_EXACT = Context(prec=1000)
 _UNITS = frozenset({0, 3, 6, 9})
 """Precisions whose timestamps are also written as a number of their units."""
 

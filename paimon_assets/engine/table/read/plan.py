@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
@@ -97,10 +98,10 @@ def _is_exact(part: pred.Predicate, bound: pred.Predicate, schema: TableSchema) 
             children=sides
         ):
             return all(_is_exact(*each, schema) for each in zip(parts, sides, strict=True))
-        case pred.Comparison(literal=given), pred.Comparison(literal=value):
-            pairs = [(given, value)]
+        case pred.Comparison(literal=given), _:
+            pairs = [(given, getattr(bound, "literal", given))]
         case pred.In(literals=many), pred.In(literals=values):
-            pairs = list(zip(many, values, strict=True))
+            pairs = list(zip_longest(many, values))  # of whole numbers only fewer are bound
         case _:
             return True
     root = schema.column(part.field).type.root
