@@ -142,6 +142,17 @@ def test_large_unsorted_column_is_sorted_stably():
     assert (sort_keys([pa.array(values)]).order == np.argsort(values, kind="stable")).all()
 
 
+def test_sorted_runs_are_merged_stably():
+    runs = [np.arange(0, 3000, step) for step in (1, 2, 3, 3)]
+    for key in (np.concatenate(runs), np.concatenate([*runs, [7, 5]])):
+        by_key = sort_keys([pa.array(key), pa.array([None] * len(key), pa.string())])
+        expected = np.lexsort((np.arange(len(key)), key))
+        assert by_key.order.tolist() == expected.tolist()
+        assert np.flatnonzero(by_key.starts).tolist() == [
+            0, *(np.flatnonzero(np.diff(key[expected])) + 1).tolist(),
+        ]  # fmt: skip
+
+
 def test_texts_with_equal_prefix_compare_by_remainder():
     texts = [f"https://example.org/{number % 7:020d}" for number in range(100)]
     found = sort_keys([pa.array(texts)])
