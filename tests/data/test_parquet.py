@@ -5,6 +5,7 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,11 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.formats import open_writer
-from paimon_assets.engine.data.format.parquet import ROW_GROUP_ROWS, ParquetPiece
+from paimon_assets.engine.data.format.parquet import (
+    ROW_GROUP_ROWS,
+    ParquetPiece,
+    dictionary_columns,
+)
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -120,6 +125,27 @@ def test_files_have_page_indexes_and_statistics(tmp_path):
     assert all(chunk.has_offset_index for chunk in leaves)
     bounded = {chunk.path_in_schema for chunk in leaves if chunk.has_column_index}
     assert bounded == set(TABLE.column_names) - {"f", "x9"}  # NaN and INT96 have no order
+
+
+@pytest.mark.parametrize("rows", [1000, 40_000])
+def test_columns_whose_values_repeat_get_dictionaries(rows):
+    number = np.arange(rows)
+    mixed = np.random.default_rng(7).permutation(number)
+    columns = {
+        "unique": mixed,
+        "often": mixed % 8,
+        "twice of a sample": mixed % min(rows // 3, 7000),
+        "rarely": mixed % (min(rows, 16_384) - 1),
+        "runs": number // 12,
+        "again": number % (rows // 8),
+        "equal": number * 0,
+    }
+    table = pa.table(columns)
+    texts = table.cast(pa.schema([(name, pa.string()) for name in columns]))
+    nulls = pa.nulls(rows, pa.float64())
+    repeated = [name for name in columns if name not in ("unique", "rarely")]
+    assert dictionary_columns(table.append_column("null", nulls)) == [*repeated, "null"]
+    assert dictionary_columns(texts) == repeated
 
 
 def test_writer_counts_bytes_it_has_written(tmp_path):
