@@ -24,8 +24,11 @@ def test_option_names_are_those_of_spark_in_any_case():
         ("csv", {"sep": "||"}, "one ASCII character"),
         ("csv", {"header": "yes"}, "true or false"),
         ("text", {"encoding": "klingon"}, "no such encoding"),
-        ("csv", {"encoding": "rot13"}, "no such encoding"),
         ("csv", {"encoding": "utf\0"}, "no such encoding"),
+        *(
+            ("csv", {"encoding": name}, "no such encoding")
+            for name in ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "rot13", "hex")
+        ),
         ("csv", {"locale": "tlh"}, "known languages"),
         ("csv", {"timestampFormat": "yyyy-MM-dd HH:mm:ss XXX"}, "'XXX'"),
         ("csv", {"dateFormat": "yyyy 'year"}, "quote that does not end"),

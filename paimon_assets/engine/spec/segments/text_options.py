@@ -19,6 +19,8 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
 
+_NOTATIONS = ("idna", "punycode", "raw-unicode-escape", "unicode-escape")
+"""Python's codecs of domain names and of its own literals; files of text have none."""
 _ALIASES = {"delimiter": "sep", "charset": "encoding"}
 _TIMES = ("dateformat", "timestampformat", "timezone")
 _CSV = ("sep", "header", "fileheader", "quote", "escape", "comment", "multiline", "locale")
@@ -125,6 +127,8 @@ class TextOptions(Value):
         try:
             encoding = codecs.lookup(given.get("encoding", "utf-8")).name
             "a".encode(encoding)  # some codecs are of bytes
+            if encoding in _NOTATIONS:
+                raise LookupError
         except (LookupError, ValueError):
             raise _refusal("encoding", given["encoding"], "there is no such encoding") from None
         try:
