@@ -455,6 +455,19 @@ def test_members_that_no_column_has_may_be_of_several_types(catalog, tmp_path, v
     assert found == [(n, str(n)) for n in range(len(values))]
 
 
+@pytest.mark.parametrize("extra", [{}, {"x": "STRING"}, {"x": "INT"}])
+def test_repeated_member_is_refused_where_column_takes_it(catalog, tmp_path, extra):
+    text = '{"a": 1, "x": 1, "x": {"a": 2}}\n{"x": null, "x": [], "a": 2}\n'
+    if extra:
+        with pytest.raises(
+            FormatError, match=r"x. was specified twice .*an object has each of its members"
+        ):
+            read_back(catalog, tmp_path / "j", text, "json", {"a": "INT", **extra})
+    else:
+        found = read_back(catalog, tmp_path / "j", text, "json", {"a": "INT"})
+        assert found == [(1,), (2,)]
+
+
 @pytest.mark.parametrize(
     ("kind", "value"), [("TIME(3)", "09:30:00.1234"), ("TIMESTAMP(3)", "2024-01-01T00:00:00.1234")]
 )

@@ -408,6 +408,8 @@ def reason_of(error: BaseException, format_name: str) -> str:
         return (
             f"{text.rstrip('.')}. Set the option 'encoding' to that of the file, such as latin-1."
         )
+    if "specified twice" in text:
+        return f"{text}. Correct the record; an object has each of its members once."
     if _CSV_WIDTH.search(text):
         return f"{text}. Correct the line; a value with the delimiter in it needs quotes."
     if not is_text or not is_no_value(text):

@@ -289,7 +289,11 @@ class JsonReader(CountedRows):
                 with self._stream(texts.values()) as stream:
                     return self._open(stream, None).schema  # type: ignore[no-any-return]
             except pa.ArrowInvalid as error:
-                names = {*self._declared, streams.changed_member(error)} - {""}
+                member = streams.changed_member(error)
+                is_read = self._extra == "error" or member in self._declared
+                if self._declared and "specified twice" in str(error) and not is_read:
+                    return pa.schema(self._declared.values())
+                names = {*self._declared, member} - {""}
                 if not self._declared or names <= texts.keys():
                     raise
                 texts |= {name: pa.field(name, pa.string()) for name in names}

@@ -126,9 +126,7 @@ class TextOptions(Value):
             names = tuple(columns)
         try:
             encoding = codecs.lookup(given.get("encoding", "utf-8")).name
-            "a".encode(encoding)  # some codecs are of bytes
-            if encoding in _NOTATIONS:
-                raise LookupError
+            "a".encode("" if encoding in _NOTATIONS else encoding)  # some codecs are of bytes
         except (LookupError, ValueError):
             raise _refusal("encoding", given["encoding"], "there is no such encoding") from None
         try:
