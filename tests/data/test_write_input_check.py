@@ -426,3 +426,14 @@ def test_texts_that_are_not_utf8_are_refused_by_row(texts, data):
     with refused(InvalidInputError, rf"not valid UTF-8, row {place}\.", kind="input-value"):
         one(column_type, nested.get(column_type, text))
     one("BYTES", plain)
+
+
+@pytest.mark.parametrize("column_type", ["DECIMAL(9, 2)", "ARRAY<DECIMAL(9, 2)>"])
+def test_decimals_of_more_digits_than_their_type_are_refused_by_row(column_type):
+    exact = pa.array([10**9 - 1, None, 10**9]).cast(pa.decimal128(19, 0))
+    column = pa.Array.from_buffers(pa.decimal128(9, 2), len(exact), exact.buffers())
+    if column_type.startswith("ARRAY"):
+        column = pa.ListArray.from_arrays([0, 1, 2, 3], column)
+    with refused(InvalidInputError, r"a decimal of more digits, row 2\.", kind="input-value"):
+        one(column_type, column)
+    one(column_type, column[:2])

@@ -245,9 +245,11 @@ def test_orc_statistics_that_lack_or_contradict_prune_nothing(folders, edit, tab
     assert check_filters(folders(), table, data, "orc")
 
 
-def test_add_refuses_decimals_of_more_digits_than_declared(tmp_path):
+@pytest.mark.parametrize("statistics", [True, False])
+def test_add_refuses_decimals_of_more_digits_than_declared(tmp_path, statistics):
     sink = io.BytesIO()
-    pq.write_table(pa.table({"v": pa.array([1, 2**31 - 1], pa.int32())}), sink, store_schema=False)
+    rows = pa.table({"v": pa.array([1, 2**31 - 1], pa.int32())})
+    pq.write_table(rows, sink, store_schema=False, write_statistics=statistics)
 
     def change(footer):
         column = footer[2][1][1][1]

@@ -124,6 +124,12 @@ def _check_values(
     names = [field.name for field in fields]
     for batch in reader.batches(names, predicate=None, batch_rows=_BATCH_ROWS):
         rows += batch.num_rows
+        for name, column in zip(names, batch.columns, strict=True):
+            try:
+                if pat.is_decimal(column.type):
+                    column.validate(full=True)
+            except pa.ArrowInvalid as error:
+                raise _too_long(name, column.type, path) from error
         mapping.apply(batch)
     return rows
 
@@ -137,7 +143,7 @@ def _may_fail(file_format: str, reader: FormatReader, field: DataField, bounds: 
         return "time" in str(kind)  # times and timestamps inside, or a field of such a name
     target: Any = to_arrow_type(field.type)
     if bounds.minimum is not None or not pat.is_timestamp(kind):
-        return bounds.minimum is None and pat.is_time(kind)
+        return bounds.minimum is None and (pat.is_time(kind) or pat.is_decimal(kind))
     if file_format == "orc":  # whose timestamps have microseconds if some year needs them
         return target.unit == "ns" or bounds.null_count is None
     is_vague = field.name in reader.vague_timestamps()
@@ -186,11 +192,7 @@ def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path:
         most = Decimal(10) ** ((kind.precision or 0) - (kind.scale or 0))
         numbers = (bounds.minimum, bounds.maximum)
         if any(isinstance(each, Decimal) and abs(each) >= most for each in numbers):
-            message = (
-                f"Column '{field.name}' of file '{path}' holds decimals of more digits than {kind}."
-                " Leave the column out, or write the file again with the precision that it has."
-            )
-            raise FormatError(message, kind="column-type", path=path, column=field.name)
+            raise _too_long(field.name, kind, path)
     is_known = is_time or (kind.root in TIMESTAMP_ROOTS and column.type is not None)
     if not is_known or not isinstance(kind, AtomicType):
         return
@@ -202,6 +204,14 @@ def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path:
         way_out = "Leave the column out" if is_time else "Declare the column with fewer digits"
         message = f"Column '{field.name}' of file '{path}' holds {held}. {way_out}."
         raise FormatError(message, kind="timestamp-range", path=path, column=field.name)
+
+
+def _too_long(name: str, kind: object, path: str) -> FormatError:
+    message = (
+        f"Column '{name}' of file '{path}' holds decimals of more digits than {kind}. Leave the"
+        " column out, or write the file again with the precision that it has."
+    )
+    return FormatError(message, kind="column-type", path=path, column=name)
 
 
 def _internal_bounds(

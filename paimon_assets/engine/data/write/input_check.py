@@ -235,14 +235,17 @@ class InputCheck:
         )
 
     def _check_texts(self, values: Any, column: types.DataField) -> None:
-        """Refuse texts that are not UTF-8: other libraries hand over any bytes."""
+        """Refuse texts that are not UTF-8, and decimals of too many digits, of other libraries."""
         try:
-            _check_utf8(values)
+            _check_bytes(values)
         except pa.ArrowInvalid as error:
-            row = self._rows_seen + first_failing(values, _check_utf8)
+            row = self._rows_seen + first_failing(values, _check_bytes)
+            fault = "a text that is not valid UTF-8", "Decode it first, or declare it as BYTES"
+            if "precision" in str(error):
+                fault = "a decimal of more digits", "Correct it, or declare a larger precision"
             self._refuse(
-                f"column '{column.name}' is {column.type}, but the rows hold a text that is not "
-                f"valid UTF-8, row {row}. Decode it first, or declare the column as BYTES.",
+                f"column '{column.name}' is {column.type}, but the rows hold {fault[0]}, row {row}."
+                f" {fault[1]}.",
                 "input-value",
                 column.name,
                 error,
@@ -361,11 +364,11 @@ def has_odd_times(values: Any) -> bool:
     return first is not None and not low <= first <= last <= high
 
 
-def _check_utf8(values: Any) -> None:
-    if pat.is_string(values.type):
+def _check_bytes(values: Any) -> None:
+    if pat.is_string(values.type) or pat.is_decimal(values.type):
         values.validate(full=True)
     for part in parts_of(values):
-        _check_utf8(part)
+        _check_bytes(part)
 
 
 def _cast(values: Any, target: Any) -> Any:
