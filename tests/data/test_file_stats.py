@@ -10,19 +10,24 @@ from hypothesis import strategies as st
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import deserialize_row
+from paimon_assets.engine.data.format.formats import open_writer
 from paimon_assets.engine.data.write import column_stats
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.type_text import parse_type
 from tests.testkit.rows import rows_to_arrow
+from tests.testkit.split_reads import FILE_IO
 from tests.testkit.strategies import TYPE_TEXTS, values_of
 from tests.testkit.tables import table_schema
 
 
-def collect(schema, *tables, mode=None):
+def collect(schema, *tables, mode=None, writer=None):
     modes = column_stats.stats_modes(schema.fields, schema.typed_options) if mode is None else mode
     collector = column_stats.StatsCollector(schema.fields, modes)
     for table in tables:
-        collector.add(table)
+        collector.add(table, () if writer is None else writer.bounds)
+    if writer is not None:
+        writer.close()
+        collector.complete(writer.bounds)
     stats = collector.finish()
     types = [field.type for field in schema.fields]
     low, high = deserialize_row(stats.min_values, types), deserialize_row(stats.max_values, types)
@@ -57,6 +62,37 @@ def test_all_values_lie_between_bounds(type_text, data, mode):
         assert high is None
     else:
         assert all(low <= value <= high for value in present)
+
+
+LONG = "x" * (column_stats.LONGEST_BOUND + 1)
+
+
+@given(
+    st.sampled_from(["STRING", "VARCHAR(9)", "DECIMAL(5, 2)", "DECIMAL(18, 0)", "DECIMAL(20, 1)"]),
+    st.data(),
+    st.booleans(),
+)
+def test_footers_give_statistics_of_values(tmp_path_factory, type_text, data, has_long):
+    longs = st.sampled_from([LONG, "y" + LONG, "\xe9" + LONG[3:]])
+    of_type = values_of(parse_type(type_text))
+    values = st.none() | (of_type | longs if has_long and type_text == "STRING" else of_type)
+    parts = data.draw(st.lists(st.lists(values, max_size=4), min_size=1, max_size=3))
+    schema = table_schema({"c": type_text}, options={"metadata.stats-mode": "full"})
+    tables = [rows_to_arrow([{"c": value} for value in part], schema) for part in parts]
+    path = str(tmp_path_factory.mktemp("stats") / "data-1.parquet")
+    writer = open_writer(FILE_IO, path, tables[0].schema)
+    assert set(writer.bounds) == {"c"}
+    for table in tables:
+        writer.write(table)
+    assert collect(schema, *tables, writer=writer) == collect(schema, *tables)
+
+
+def test_writer_without_bound_of_rows_leaves_column_without_statistics(tmp_path):
+    schema = table_schema({"c": "STRING"})
+    rows = rows_to_arrow([{"c": "a"}, {"c": "b"}], schema)
+    writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), rows.schema)
+    writer.write(rows_to_arrow([{"c": LONG}, {"c": None}], schema))
+    assert collect(schema, rows, writer=writer) == ((None,), (None,), (None,))
 
 
 def test_text_maximum_is_truncated_and_incremented():

@@ -8,7 +8,7 @@ Source: `org.apache.paimon.format.FileFormat`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 from msgspec import field
@@ -192,6 +192,8 @@ class FileToWrite(Value):
 
 
 class FormatWriter(ABC):
+    bounds: Mapping[str, Callable[[], tuple[list[Any], int]]] = {}
+    """Column → values of the finished file, its extremes among them, and of how many rows not."""
     _size = 0
     _sink: pa.NativeFile
 

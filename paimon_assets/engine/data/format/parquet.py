@@ -78,9 +78,10 @@ def dictionary_columns(rows: pa.Table) -> list[str]:
         is_long = pat.is_decimal(kind) and kind.precision > _MAX_LONG_DIGITS
         if pat.is_nested(kind) or pat.is_boolean(kind) or is_long:
             continue
-        if few is not None and not _repeats(column.take(few), _FEW_REPEATED):
+        if few is not None and len(column.take(few).unique()) * _FEW_REPEATED > _FEW_ROWS:
             continue
-        if _repeats(column if few is None else column.take(from_numpy(sample)), _REPEATED):
+        values: Any = column if few is None else column.take(from_numpy(sample))
+        if len(values.unique()) * _REPEATED <= len(values):
             names.append(name)
     return names
 
@@ -89,11 +90,6 @@ def dictionary_columns(rows: pa.Table) -> list[str]:
 def _few_positions() -> Any:
     random = Random(0)  # noqa: S311 - the same in all processes
     return np.array(random.sample(range(_SAMPLE_ROWS), _FEW_ROWS))
-
-
-def _repeats(column: Any, often: float) -> bool:
-    """Whether a value occurs so often on average."""
-    return len(column.unique()) * often <= len(column)
 
 
 ROW_GROUP_ROWS = 65_536
@@ -547,6 +543,12 @@ class ParquetWriter(base.FormatWriter):
         self._dictionaries = options.get(opt.PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(opt.FILE_BLOCK_SIZE) or options.get(opt.PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
+        self._footers: list[Any] = []
+        self.bounds = {
+            name: partial(self._bounds, name)
+            for name, kind in zip(file.schema.names, file.schema.types, strict=True)
+            if "." not in name and (pat.is_string(kind) or pat.is_decimal(kind))
+        }
 
     def _open_writer(self, first_rows: pa.Table) -> pq.ParquetWriter:
         """Open the encoder; the first rows decide which columns get dictionaries."""
@@ -558,6 +560,7 @@ class ParquetWriter(base.FormatWriter):
                 self._schema if sink is None else sink.stored_schema,
                 **self._options,
                 use_dictionary=dictionaries,  # type: ignore[arg-type]  # a list
+                metadata_collector=self._footers,
             )
         return self._writer
 
@@ -581,6 +584,19 @@ class ParquetWriter(base.FormatWriter):
         else:
             self._two_kinds.end(writer)
         return super().close()
+
+    def _bounds(self, name: str) -> tuple[list[Any], int]:
+        (footer,), ends, other_rows = self._footers, list[Any](), 0
+        leaf = [footer.schema.column(n).path for n in range(footer.num_columns)].index(name)
+        for group in range(footer.num_row_groups):
+            chunk = footer.row_group(group).column(leaf)
+            found = chunk.statistics
+            try:
+                ends += [found.min, found.max] if found.has_min_max else []
+                other_rows += 0 if found.has_min_max else chunk.num_values - found.null_count
+            except UnicodeDecodeError:  # of bytes that became a STRING
+                other_rows += chunk.num_values
+        return ends, other_rows
 
     def abort(self) -> None:
         if self._writer is not None:

@@ -7,7 +7,7 @@ Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -26,6 +26,8 @@ from paimon_assets.engine.spec.types import data_types
 from paimon_assets.engine.spec.types.literals import Internal
 from paimon_assets.engine.spec.values import Value
 
+LONGEST_BOUND = 4096
+"""Bytes of a text; Parquet's writer has no longer bounds."""
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
 _WITHOUT_ORDER = frozenset({data_types.TypeRoot.BLOB, data_types.TypeRoot.VARIANT})
@@ -88,29 +90,37 @@ class _ColumnStats(Struct):
     maximum: Any = None
     nulls: int = 0
     unknown: bool = False
+    rows: int = 0
+    """The number of rows that the extremes are known of without the file's footer."""
 
-    def add(self, column: data_types.DataField, mode: StatsMode, values: Any) -> None:
+    def add(self, column: data_types.DataField, mode: StatsMode, values: Any, bounds: Any) -> None:
         self.nulls += values.null_count
         if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
             return
         if column.type.root in data_types.BINARY_ROOTS:  # Java would compare them as signed bytes
             return
+        lengths: Any = pc.binary_length(values) if pat.is_string(values.type) else None
+        if column.name in bounds and (lengths is None or pc.max(lengths).as_py() <= LONGEST_BOUND):
+            return
+        self.rows += len(values)
         if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             # NaN is the largest value for some engines and no value for other engines.
             self.unknown = True
             return
         extremes: Any = pc.min_max(values)
-        low, high = extremes["min"], extremes["max"]
-        if pat.is_decimal(values.type):
-            limit = Decimal(10) ** (values.type.precision - values.type.scale)
-            if not -limit < low.as_py() <= high.as_py() < limit:  # as sums may be
-                self.unknown = True
-                return
+        ends = extremes["min"], extremes["max"]
         try:
-            low, high = (internals(pa.repeat(end, 1), column.type)[0] for end in (low, high))
+            low, high = (internals(pa.repeat(end, 1), column.type)[0] for end in ends)
         except UnicodeDecodeError:  # bytes that became a STRING may be invalid UTF-8
             self.unknown = True
             return
+        self.extend(column, low, high)
+
+    def extend(self, column: data_types.DataField, low: Any, high: Any) -> None:
+        if isinstance(low, Decimal):
+            declared: Any = column.type
+            limit = Decimal(10) ** (declared.precision - declared.scale)
+            self.unknown |= not -limit < low <= high < limit  # as sums may be
         self.minimum = low if self.minimum is None else min(self.minimum, low)
         self.maximum = high if self.maximum is None else max(self.maximum, high)
 
@@ -141,10 +151,20 @@ class StatsCollector(Struct):
             for column, mode in zip(self.fields, self.modes, strict=True)
         ]
 
-    def add(self, rows: pa.Table) -> None:
+    def add(self, rows: pa.Table, bounds: Collection[str] = ()) -> None:
+        """Add rows; the file will have the bounds of some columns."""
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
             if not stats.unknown:
-                stats.add(column, mode, rows.column(column.name))
+                stats.add(column, mode, rows.column(column.name), bounds)
+
+    def complete(self, bounds: Mapping[str, Callable[[], tuple[list[Any], int]]]) -> None:
+        """Add the bounds that the finished file has."""
+        for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
+            if not stats.unknown and mode.kind is not StatsKind.COUNTS and column.name in bounds:
+                ends, other_rows = bounds[column.name]()
+                if ends:
+                    stats.extend(column, min(ends), max(ends))
+                stats.unknown |= other_rows > stats.rows
 
     def finish(self) -> data_file.SimpleStats:
         return self._serialize(range(len(self.fields)))
