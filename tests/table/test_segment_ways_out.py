@@ -68,9 +68,12 @@ def twice(at, **more):
     add(at, **more)
 
 
-def below_delta(at):
-    (folder(at) / "_delta_log").mkdir()
-    add(at)
+def below(name):
+    def add_folder(at):
+        (folder(at) / name).mkdir()
+        add(at)
+
+    return add_folder
 
 
 def own_rows(at):
@@ -110,8 +113,12 @@ WAYS = [
     ("segment-option", "it has",
      lambda at: add(at, "in/1.csv", "csv", options={"separator": ";"}),
      lambda at: add(at, "in/1.csv", "csv", options={"sep": ","})),
-    ("segment-other-table", "write the rows of that table as plain files", below_delta,
-     lambda at: add(at, "plain/1.parquet")),
+    *(
+        ("segment-other-table", "write the rows of that table as plain files", below(name),
+         lambda at: add(at, "plain/1.parquet"))
+        for name in ("_delta_log", "base_0000012_v0000123", "delta_0000001_0000002",
+                     "delete_delta_0000001_0000001_0000")
+    ),
     ("segment-own", "name segments that were imported",
      lambda at: (write(at.table(COLUMNS), (1, "x")), at.table().segments().refresh([0])),
      lambda at: (add(at), at.table().segments().refresh([1]))),

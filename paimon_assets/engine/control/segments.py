@@ -408,7 +408,12 @@ class SegmentRoots(Struct, frozen=True):
 
 _LISTERS = 16
 _DEEPEST = 64
-_OTHER_TABLES = {"_delta_log": "a Delta", ".hoodie": "a Hudi"}
+_OTHER_TABLES = {
+    "_delta_log": "a Delta",
+    r"\.hoodie": "a Hudi",
+    r"(base|(delete_)?delta_\d{7})_\d{7}(_\d{4})?(_v\d+)?": "a Hive ACID",
+}
+"""Name of a folder → the kind of table that it is in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -458,8 +463,10 @@ def walk(file_io: FileIO, root: str, roots: SegmentRoots | None = None) -> list[
             listings = pool.map(file_io.list_directory, folders)
             statuses = [status for listing in listings for status in listing]
             for status in statuses:
-                kind = _OTHER_TABLES.get(status.name)
-                if kind is not None and status.is_directory:
+                kinds = (
+                    it for name, it in _OTHER_TABLES.items() if re.fullmatch(name, status.name)
+                )
+                if status.is_directory and (kind := next(kinds, None)):
                     raise errors.UnsupportedFeatureError(
                         f"'{root}' holds {kind} table ('{status.path}'), whose log decides which "
                         "of its files still count; write the rows of that table as plain files.",
