@@ -165,7 +165,8 @@ def equal_columns(condition: str) -> list[frozenset[str]]:
     tree = _tree(f"SELECT 1 WHERE {condition}")
     both = tree.args["where"].this.unnest() if tree is not None else exp.null()
     parts = [part.unnest() for part in (both.flatten() if isinstance(both, exp.And) else [both])]
-    pairs = [(part.left, part.right) for part in parts if isinstance(part, exp.EQ)]
+    equal = [part for part in parts if isinstance(part, exp.EQ | exp.NullSafeEQ)]
+    pairs = [(part.left.unnest(), part.right.unnest()) for part in equal]
     columns = ([side for side in pair if isinstance(side, exp.Column)] for pair in pairs)
     return [
         frozenset(".".join(name.name for name in side.parts).lower() for side in pair)

@@ -418,6 +418,31 @@ def test_key_in_one_on_alternative_is_no_source_key(sql, new_catalog):
     assert run(sql, merge.replace("k.v = s.v OR k.v = 0 AND", "(k.v > 0) AND"))[2] == 0
 
 
+def test_column_of_on_is_set_to_other_values(sql, new_catalog):
+    sql(PLAIN)
+    fill(new_catalog, "db.a")
+    sql(
+        "MERGE INTO db.a USING (SELECT 10 AS v, 'z' AS p) s ON a.v <=> s.v"
+        " WHEN MATCHED THEN UPDATE SET v = a.v + 5, p = s.p"
+        " WHEN NOT MATCHED BY SOURCE AND a.p = 'b' THEN UPDATE SET v = -1"
+    )
+    assert rows_of(new_catalog, name="db.a") == [(1, 15, "z"), (2, 20, "a"), (3, -1, "b")]
+
+
+def test_key_is_set_to_itself_or_refused(sql, new_catalog):
+    sql("CREATE TABLE db.k (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO db.k VALUES (1, 10), (2, 20)")
+    merge = "MERGE INTO db.k USING (SELECT 1 AS id, 5 AS v) s ON k.id <=> s.id WHEN MATCHED"
+    with pytest.raises(errors.PaimonError) as refused:
+        sql(f"{merge} THEN UPDATE SET id = 7, v = s.v")
+    assert refused.value.kind == "update-column"
+    sql(
+        f"{merge} AND k.v = 20 THEN UPDATE SET v = 0"
+        " WHEN MATCHED THEN UPDATE SET id = (s.id), v = s.v"
+    )
+    assert rows_of(new_catalog, name="db.k") == [(1, 5), (2, 20)]
+
+
 @pytest.mark.way_out("change-null", "sql-needs-spark")
 def test_nulls_match_no_row(sql, new_catalog):
     sql(PLAIN)

@@ -154,23 +154,25 @@ class _Plan(Value):
 
         Columns that identify rows and are set to themselves, as by *, are left out.
         """
-        used: set[str] = set()
-        for when in whens:
-            if when.acts is Acts.UPDATE:
-                used |= set(self._values(when))
         pairs = equal_columns(self._own(self.statement.on))
-        sides = (self.alias, self.statement.source_alias)
-        same = {  # those that ON equates with the source's of the same name
+        values = [(w.meets, self._values(w)) for w in whens if w.acts is Acts.UPDATE]
+        used = {name for _, given in values for name in given}
+        changed = {
             name
-            for name in self.schema.field_names
-            if {f"{side}.{name}".lower() for side in sides} in pairs
+            for meets, given in values
+            for name, value in given.items()
+            if meets is not Meets.MATCHED or not self._is_same(name, value, pairs)
         }
-        star = all(when.values is None for when in whens if when.acts is Acts.UPDATE)
-        keys = same if star or same >= set(self.schema.primary_keys) else set()
-        names = [name for name in self.schema.field_names if name in used - keys]
-        if used and not names:
-            names = [name for name in self.schema.field_names if name in used][:1]
+        names = [name for name in self.schema.field_names if name in (changed or used)]
+        names = names if changed else names[:1]
         return {name: f"__set_{place}" for place, name in enumerate(names)}
+
+    def _is_same(self, name: str, value: str, pairs: Sequence[frozenset[str]]) -> bool:
+        """Whether ON equates a column with the value of the source that it is set to."""
+        sides = (f"{side}.{name}".lower() for side in (self.alias, self.statement.source_alias))
+        pair = frozenset(sides)
+        given = equal_columns(f"{quote(self.alias)}.{quote(name)} = {value}")
+        return pair in pairs and given == [pair]
 
     def _change_rows(
         self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]
