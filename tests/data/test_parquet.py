@@ -116,6 +116,17 @@ def test_writes_are_cut_into_row_groups(tmp_path, rows, of_groups):
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
+def test_chunks_of_a_large_file_end_in_large_row_groups(tmp_path):
+    rows = pa.table({"i": pa.array(range(5 * ROW_GROUP_ROWS))})
+    writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), rows.schema)
+    for _ in range(2):
+        writer.write(rows)
+    writer.close()
+    metadata = pq.ParquetFile(tmp_path / "data-1.parquet").metadata
+    groups = [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)]
+    assert groups == [ROW_GROUP_ROWS // 2] * 10 + [ROW_GROUP_ROWS] * 5
+
+
 def test_files_have_page_indexes_and_statistics(tmp_path):
     """Spark and Java skip pages by that."""
     path = tmp_path / "data-1.parquet"

@@ -196,6 +196,7 @@ def main() -> None:
             best[side].append((seconds, cpu, planned))
         row = [f"{s:.2f} / {c:.2f} ({p:.2f})" for s, c, p in (best[side][-1] for side in sides)]
         table.add_row(str(number), *row)
+        print(number, *row, sep="  ", flush=True)
     base = best[sides[0]]
     for place, label in enumerate(("seconds", "CPU")):
         ratios = [

@@ -96,7 +96,7 @@ ROW_GROUP_ROWS = 65_536
 """Largest row group that is written: a lookup decodes few rows, and the encodings still work."""
 _SMALL_GROUP_ROWS = ROW_GROUP_ROWS // 2
 _SMALL_GROUPS = 16
-"""Up to so many small groups are written as small ones: a key range needs few rows of each run."""
+"""A file begins with so many small groups at most: a key range needs few rows of each run."""
 
 _READING: dict[str, Any] = {
     "pre_buffer": False,
@@ -543,6 +543,7 @@ class ParquetWriter(base.FormatWriter):
         self._dictionaries = options.get(opt.PARQUET_ENABLE_DICTIONARY)
         self._group_bytes = options.get(opt.FILE_BLOCK_SIZE) or options.get(opt.PARQUET_BLOCK_SIZE)
         self._writer: pq.ParquetWriter | None = None
+        self._rows = 0
         self._footers: list[Any] = []
         self.bounds = {
             name: partial(self._bounds, name)
@@ -565,13 +566,14 @@ class ParquetWriter(base.FormatWriter):
         return self._writer
 
     def write(self, rows: pa.Table) -> None:
-        """Append rows in row groups of at most `ROW_GROUP_ROWS`, half of that if rows are few.
+        """Append rows in row groups of at most `ROW_GROUP_ROWS`, half of that while rows are few.
 
         Every call ends a row group, so write many rows at a time.
         """
         if rows.num_rows:
+            self._rows += rows.num_rows
             fitting = self._group_bytes * rows.num_rows // max(1, rows.nbytes)
-            is_small = rows.num_rows <= _SMALL_GROUPS * _SMALL_GROUP_ROWS
+            is_small = self._rows <= _SMALL_GROUPS * _SMALL_GROUP_ROWS
             rows_of_group = max(1, min(_SMALL_GROUP_ROWS if is_small else ROW_GROUP_ROWS, fitting))
             whole = without_nulls_below(rows)
             stored = whole if self._two_kinds is None else self._two_kinds.rows(whole)
