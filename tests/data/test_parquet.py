@@ -116,7 +116,7 @@ def test_writes_are_cut_into_row_groups(tmp_path, rows, of_groups):
     assert metadata.row_group(0).column(0).compression == "UNCOMPRESSED"
 
 
-def test_chunks_of_a_large_file_end_in_large_row_groups(tmp_path):
+def test_large_files_of_chunks_end_in_large_row_groups(tmp_path):
     rows = pa.table({"i": pa.array(range(5 * ROW_GROUP_ROWS))})
     writer = open_writer(FILE_IO, str(tmp_path / "data-1.parquet"), rows.schema)
     for _ in range(2):

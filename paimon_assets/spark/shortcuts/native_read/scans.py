@@ -46,7 +46,6 @@ from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
 from paimon_assets.spark.job_names import is_connect
-from paimon_assets.spark.plans import items
 from paimon_assets.spark.python_rows import SessionCache
 from paimon_assets.spark.shortcuts.native_read import plain_files
 from paimon_assets.spark.shortcuts.native_read.condition import to_condition
@@ -301,11 +300,12 @@ def _mask(
     starts[places] = modulus + first_rows // WORD_BITS
     rows = pa.table({"bits": pa.array([np.concatenate([starts, *words])], _BITS)})
     held = session.createDataFrame(rows)._jdf.queryExecution().analyzed()  # noqa: SLF001
-    (column,) = items(held.output())
     sql: Any = session._jvm.org.apache.spark.sql  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no constant of arrays
     columns, expressions = sql.classic.ExpressionUtils, sql.catalyst.expressions
+    # PySpark's own type allows nulls, which Spark's code then checks for at each lookup.
+    words_type = sql.types.DataTypes.createArrayType(sql.types.DataTypes.LongType, False)  # noqa: FBT003
     # Spark prints it by its hash, not by its values.
-    bits = expressions.Literal(held.data().head().getArray(0), column.dataType())
+    bits = expressions.Literal(held.data().head().getArray(0), words_type)
 
     def word(place: Column) -> Column:
         """Return a number of the array; a place outside of it is an error in all SQL modes."""
