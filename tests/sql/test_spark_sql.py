@@ -443,6 +443,21 @@ def test_key_is_set_to_itself_or_refused(sql, new_catalog):
     assert rows_of(new_catalog, name="db.k") == [(1, 5), (2, 20)]
 
 
+def test_row_of_key_is_not_deleted_and_inserted_at_once(sql, new_catalog):
+    sql("CREATE TABLE db.k (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')")
+    sql("INSERT INTO db.k VALUES (1, 10), (2, 20)")
+    merge = (
+        "MERGE INTO db.k USING (SELECT * FROM VALUES (1, 11), (2, 20), (3, 30) AS x(id, v)) s"
+        " ON k.id = s.id AND k.v = s.v"
+        " WHEN NOT MATCHED THEN INSERT * WHEN NOT MATCHED BY SOURCE THEN DELETE"
+    )
+    with pytest.raises(errors.InvalidInputError) as refused:
+        sql(merge)
+    assert refused.value.kind == "merge-duplicates"
+    sql(merge.replace("THEN DELETE", "AND k.id > 2 THEN DELETE"))
+    assert rows_of(new_catalog, name="db.k") == [(1, 11), (2, 20), (3, 30)]
+
+
 @pytest.mark.way_out("change-null", "sql-needs-spark")
 def test_nulls_match_no_row(sql, new_catalog):
     sql(PLAIN)

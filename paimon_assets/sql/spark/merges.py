@@ -8,6 +8,7 @@ Spark joins and decides which WHEN a row meets; the engine's merge finds the row
 keys (see `changes`), changes them and inserts the rest.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import reduce
@@ -18,11 +19,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
+from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.write.row_change import WhenMatched
+from paimon_assets.engine.table.write.row_change import WhenMatched, duplicates
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.types import quote, to_spark_type
@@ -98,6 +100,7 @@ class _Plan(Value):
         builder = self.seen.table.new_row_change_builder().with_condition(self.seen.unless_changed)
         with closing(FrameSource.of(self.label, self.schema, rows, names)) as merged:
             if new is not None:
+                self._refuse_repeated(rows, inserting, merged.on)
                 merged.inserted = {n: _new(n) for n in self.schema.field_names}
                 merged.inserted_if = _INSERTS
             done = builder.merge_from(
@@ -173,6 +176,23 @@ class _Plan(Value):
         pair = frozenset(sides)
         given = equal_columns(f"{quote(self.alias)}.{quote(name)} = {value}")
         return pair in pairs and given == [pair]
+
+    def _refuse_repeated(self, rows: DataFrame, inserting: Sequence[When], on: MergeOn) -> None:
+        """Refuse to change the row of a key and insert another: which one stays is not known.
+
+        Where ON compares the key alone, and its value is inserted, there are none.
+        """
+        keys, pairs = self.schema.primary_keys, equal_columns(self._own(self.statement.on))
+        is_key = len(re.findall(r"\band\b", self.statement.on.lower())) + 1 == len(keys)
+        values = [self._values(when) for when in inserting]
+        own = (
+            self._is_same(name, each.get(name, "NULL"), pairs) for each in values for name in keys
+        )
+        if keys and not (is_key and all(own)):
+            new = rows.where(_INSERTS).select(*(sf.col(_new(n)).alias(n) for n in keys))
+            changed = rows.where(f"{_INSERTS} IS NULL").select(*map(quote, keys))
+            for twice in new.join(changed, list(keys), "left_semi").limit(1).collect():
+                raise duplicates(on, 1, twice.asDict())
 
     def _change_rows(
         self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]
