@@ -167,7 +167,7 @@ def _arrow(data: bytes) -> Callable[[], Any]:
 
 def _parse(data: bytes, form: str) -> None:
     known = SourceTable(keys=("id",), columns={each.name: each.type for each in SCHEMA.fields})
-    options = CdcOptions(table_of=lambda _: known)
+    options = CdcOptions(table_of=lambda _: known, keys=("id",))
     for _ in changes_of(io.BytesIO(data), "f", cdc_format(form), options):
         pass
 

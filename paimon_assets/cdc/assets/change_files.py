@@ -100,7 +100,7 @@ class SharedFiles(msgspec.Struct, kw_only=True):
         parsed: dict[SourceName, list[ChangeBatch]] = {}
         try:
             for batch in read_changes(
-                file_io, path, kind, replace(options, table_of=self._find_table)
+                file_io, path, kind, replace(options, table_of=self._find_table, keys=())
             ):
                 parsed.setdefault((batch.database, batch.schema, batch.table), []).append(batch)
                 self._waiting += batch.rows.nbytes

@@ -91,8 +91,10 @@ class LogRows(Value, hidden=("salt",)):
     ) -> CdcOptions:
         """Return how records are read for a table."""
         known = self.known_of(schema, plain)
+        needs_before = self.history or {*self.computed} & {*schema.primary_keys}
         return replace(
             self.records,
+            keys=() if needs_before else known.keys,
             table_of=lambda name: known if self.takes(name) else None,
             metadata=frozenset(self.metadata.values()),
             on_rejected=on_rejected,

@@ -83,7 +83,8 @@ class ChangeBatch(Value):
     """Columns with the types of the records, or the declared ones; the rest are texts. Ids count
     from 0."""
     kinds: Kinds
-    """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U is right before its +U.
+    """Row kinds by Paimon's codes: 0 +I, 1 -U, 2 +U, 3 -D; a -U, if it is read, is right before
+    its +U (see `CdcOptions.keys`).
 
     An update that changed the key (of `keys`) is a -D and a +I.
     """
@@ -209,6 +210,8 @@ class CdcOptions(Value):
     """Debezium's `unavailable.value.placeholder`."""
     binary: BinaryMode = BinaryMode.BASE64
     time: TimeMode = TimeMode.ADAPTIVE_TIME_MICROSECONDS
+    keys: tuple[str, ...] = ()
+    """Key columns: the row before an update may be left out if it has the same. None: never."""
     metadata: frozenset[str] = frozenset()
     """Metadata of messages to read into `ChangeBatch.metadata`; see `messages.METADATA`."""
     on_rejected: Callable[[pa.Table], None] | None = None

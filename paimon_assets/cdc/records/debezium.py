@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from paimon_assets.cdc.records import assembling, change_batch
 from paimon_assets.cdc.records.connect import encodings_of, row_schema
 from paimon_assets.cdc.records.connectors import POSITION_MEMBERS, debezium_positions
-from paimon_assets.cdc.records.json_columns import Envelopes, Values, is_one_of, kernels, overlaid
+from paimon_assets.cdc.records.json_columns import Envelope, Values, is_one_of, kernels, overlaid
 from paimon_assets.cdc.records.json_records import ENVELOPE_MEMBERS, Records, Source
 from paimon_assets.cdc.records.mysql import mysql_fields
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs, from_numpy, parts_of_texts
@@ -34,7 +34,9 @@ _FRAME, _PARTS_OF_FRAME = '{"topic":,"key":,"value":}', ("topic", "key", "value"
 _MESSAGE = ("topic", "partition", "offset", "timestamp")
 _PARTS = ("db", "schema", "table", "ts_ms", "connector", "name", "server_id", "snapshot",
           *POSITION_MEMBERS)  # fmt: skip
-ENVELOPES: Envelopes = {("op", "after"): [("before", "after"), ("source",)]}
+ENVELOPE = Envelope(
+    ("op", "after"), {("before", "after"): frozenset(), ("source",): frozenset(_PARTS)}
+)
 _ADDED, _OF_SOURCE = "__", "source_"
 
 
@@ -46,11 +48,17 @@ class _Messages(Struct, frozen=True):
     schema: Values
     key: Values
     metadata: pa.Table
+    envelope: Envelope
+
+    @property
+    def members(self) -> Any:
+        """The members of payloads."""
+        return self.payload.members(self.envelope)
 
     def take(self, rows: Longs) -> "_Messages":
         payload, schema, key = (s.take(rows) for s in (self.payload, self.schema, self.key))
-        metadata = self.metadata.take(from_numpy(rows))
-        return _Messages(self.records.take(rows), payload, schema, key, metadata)
+        records, metadata = self.records.take(rows), self.metadata.take(from_numpy(rows))
+        return _Messages(records, payload, schema, key, metadata, self.envelope)
 
 
 def debezium_reader() -> assembling.Read:
@@ -84,7 +92,7 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
 
     A flattened row may have columns of these names.
     """
-    members = messages.payload.members(ENVELOPES)
+    members = messages.members
     is_row = members["__op"].is_present | members["__deleted"].is_present
     ops = members["op"].where(~is_row)
     is_image = members["before"].is_present | members["after"].is_present
@@ -94,12 +102,12 @@ def _forms(messages: _Messages) -> tuple[Any, Any]:
 
 
 def _marks_deletes(messages: _Messages) -> bool:
-    return bool(messages.payload.members(ENVELOPES)["__deleted"].is_present.any())
+    return bool(messages.members["__deleted"].is_present.any())
 
 
 def _of_connector(messages: _Messages) -> Any:
     """Return which records are heartbeats, or tell where a transaction begins or ends."""
-    members = messages.payload.members(ENVELOPES)
+    members = messages.members
     is_heartbeat = members["ts_ms"].is_present & (members.counts() == 1)
     names = ("status", "id", "event_count", "data_collections")
     return is_heartbeat | np.logical_and.reduce([members[n].is_present for n in names])
@@ -134,7 +142,7 @@ def _layouts(records: Records, source: Source) -> Iterator[_Messages]:
         body = whole_body.take(rows)
         nothing = Values.none(len(rows))
         keys = key.take(rows) if whole_body is value else nothing
-        messages = _Messages(records.take(rows), body, nothing, keys, metadata)
+        messages = _Messages(records.take(rows), body, nothing, keys, metadata, source.envelope)
         is_avro = bool(source.schemas)  # its keys have no schema beside them
         for part in [messages] if is_avro else _unwrap(messages, "key"):
             yield from _unwrap(part, "payload")
@@ -153,7 +161,7 @@ def _tear(texts: Any, top: Any) -> Any:
 def _unwrap(messages: _Messages, side: str) -> Iterator[_Messages]:
     """Return keys or payloads without their envelopes of schema and payload; first bare ones."""
     values = getattr(messages, side)
-    members = values.members(ENVELOPES)
+    members = values.members(messages.envelope)
     inside, schema = members["payload"], members["schema"]
     kinds = "{n0123456789" if messages.records.schemas else "{n"  # a number: was taken out
     is_wrapped = inside.is_present & schema.starts_with(kinds)
@@ -179,7 +187,7 @@ def _letters(values: Values) -> Any:
 
 
 def _envelopes(messages: _Messages, source: Source) -> Iterator[change_batch.ChangeBatch]:
-    records, members = messages.records, messages.payload.members(ENVELOPES)
+    records, members = messages.records, messages.members
     ops, ddl = _letters(members["op"]), members["tableChanges"]
     is_ddl = (ops == 0) & (ddl.is_present | members["ddl"].is_present)
     before, after = members["before"], members["after"]
@@ -236,7 +244,7 @@ def _envelopes(messages: _Messages, source: Source) -> Iterator[change_batch.Cha
 
 def _flatten(messages: _Messages, source: Source) -> Iterator[change_batch.ChangeBatch]:
     """Rows by ExtractNewRecordState; members that it added begin with two underscores."""
-    members = messages.payload.members(ENVELOPES)
+    members = messages.members
     added = {
         name.removeprefix(_ADDED).removeprefix(_OF_SOURCE): members[name]
         for name in members.columns if name.startswith(_ADDED)

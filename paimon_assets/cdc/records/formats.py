@@ -4,11 +4,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.assembling import Block, Read, batches_of, no_columns, origin_of
 from paimon_assets.cdc.records.change_batch import CdcOptions, ChangeBatch
-from paimon_assets.cdc.records.debezium import ENVELOPES, debezium_reader, keyed_rows
-from paimon_assets.cdc.records.json_columns import Envelopes
+from paimon_assets.cdc.records.debezium import ENVELOPE, debezium_reader, keyed_rows
+from paimon_assets.cdc.records.json_columns import Envelope
 from paimon_assets.cdc.records.json_records import Records, Source, records_of
 from paimon_assets.cdc.records.mysql_logs import canal_batches, maxwell_batches
 from paimon_assets.engine.codec.arrow.numpy_columns import Longs
@@ -24,8 +25,8 @@ class CdcFormat(Value):
     """Makes the reader of the blocks of a file."""
     has_keys: bool = False
     """Whether it reads the keys of messages, too."""
-    envelopes: Envelopes | None = None
-    """Members of its records that are read with them."""
+    envelope: Envelope = Envelope()
+    """Objects that are read with its records."""
     is_avro: bool = False
     """Whether it is that of messages in Avro, by schemas of a registry: see `avro_messages`."""
 
@@ -49,12 +50,12 @@ def _plain_batches(records: Records, source: Source) -> Iterator[ChangeBatch]:
 CDC_FORMATS: Mapping[str, CdcFormat] = {
     known.name: known
     for known in (
-        CdcFormat(name="debezium-json", reader=debezium_reader, envelopes=ENVELOPES, has_keys=True),
-        CdcFormat(name="debezium-avro", reader=debezium_reader, envelopes=ENVELOPES, has_keys=True,
+        CdcFormat(name="debezium-json", reader=debezium_reader, envelope=ENVELOPE, has_keys=True),
+        CdcFormat(name="debezium-avro", reader=debezium_reader, envelope=ENVELOPE, has_keys=True,
                   is_avro=True),
         CdcFormat(name="canal-json", reader=lambda: canal_batches),
         CdcFormat(name="maxwell-json", reader=lambda: maxwell_batches,
-                  envelopes={("data",): [("data",)]}),
+                  envelope=Envelope(("data",), {("data",): frozenset()})),
         CdcFormat(name="json", reader=lambda: _plain_batches),
     )
 }  # fmt: skip
@@ -106,7 +107,9 @@ def changes_of(
     Cost:
         One pass, in blocks; memory is some ten times `options.block_bytes`.
     """
-    source = Source(file, options or CdcOptions(), offsets, [*schemas], kind.envelopes or {})
+    options = options or CdcOptions()
+    envelope = replace(kind.envelope, keys=options.keys)
+    source = Source(file, options, offsets, [*schemas], envelope, has_schemas=kind.has_keys)
     read = kind.reader()
     for records in records_of(stream, source):
         yield from read(records, source)

@@ -8,11 +8,11 @@ that some of them have; where another differs, all are source texts. Few objects
 at a time: the columns are Arrow's.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise, repeat
-from operator import is_not, methodcaller
+from itertools import chain, compress, pairwise, repeat
+from operator import attrgetter, is_not, methodcaller, ne
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -32,12 +32,14 @@ from paimon_assets.engine.codec.arrow.numpy_columns import (
     parts_of_texts,
     to_numpy,
 )
+from paimon_assets.engine.data.casting.cast import attempt
 
 kernels: Any = pyarrow.compute
 Array: TypeAlias = Any
 """The stubs do not have the types of kernels: arrays of Arrow."""
 Kind: TypeAlias = Any
-"""`str`, `int`, `bool`; the forms of an object, name → kind; or `Raw` for all values."""
+"""`str`, `int`, `bool`; the forms of an object, name → kind; `Raw` for all values; or None
+for those that are not read."""
 _Forms: TypeAlias = tuple[tuple[str, Kind], ...]
 
 _INT64: Any = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -50,10 +52,22 @@ _PLAIN: Mapping[Kind, tuple[Any, pa.DataType, str]] = {
 _SAMPLES = 32  # objects that usually have the members of all
 _PIECE = 350_000
 """Bytes of which there are objects of Python at a time: they stay in the processor's cache."""
-Envelopes: TypeAlias = Mapping[tuple[str, ...], Sequence[tuple[str, ...]]]
-"""Members that envelopes have → those of their objects that are read with them; objects of one
-group have one form."""
 _NO_ENVELOPE = {"__op", "__deleted"}  # of rows that have columns of any name
+
+
+class Envelope(Struct, frozen=True):
+    """Objects that are read together with those that have them."""
+
+    markers: tuple[str, ...] = ()
+    """Members that envelopes have."""
+    groups: Mapping[tuple[str, ...], frozenset[str]] = {}
+    """Members with objects of one form → the members of these that are read; none: all."""
+    keys: tuple[str, ...] = ()
+    """Where a group has two objects, the first is left out, as if it were null, unless one of these
+    members of it differs from that of the second. None: it is always read."""
+
+
+_NONE = Envelope()
 
 
 class Texts(Struct, frozen=True):
@@ -63,6 +77,8 @@ class Texts(Struct, frozen=True):
     """The block: bytes, or a view of some."""
     starts: Longs
     ends: Longs
+    begin: bytes = b""
+    """Bytes before each text that the block does not hold; then there is a `}` behind each, too."""
 
     @staticmethod
     def of(column: Array) -> "Texts":
@@ -75,12 +91,13 @@ class Texts(Struct, frozen=True):
 
     def take(self, rows: Any) -> "Texts":
         """Return some texts, by numbers, flags, or a slice."""
-        return Texts(self.data, self.starts[rows], self.ends[rows])
+        return Texts(self.data, self.starts[rows], self.ends[rows], self.begin)
 
     def to_list(self) -> list[bytes]:
-        """Return the texts as bytes."""
+        """Return the whole texts as bytes."""
         places = map(slice, self.starts.tolist(), self.ends.tolist())
-        return [*map(bytes, map(self.data.__getitem__, places))]
+        texts = map(bytes, map(self.data.__getitem__, places))
+        return [self.begin + text + b"}" for text in texts] if self.begin else [*texts]
 
     def pieces(self) -> "Iterator[Texts]":
         """Yield the texts of some bytes at a time; they follow one another in their block."""
@@ -123,6 +140,12 @@ class Values:
         return Values(pa.nulls(count, pa.binary()))
 
     @staticmethod
+    def of_members(members: "dict[str, Values]") -> "Values":
+        """Return objects by their members, of which each has all."""
+        forms = tuple((name, values.kind) for name, values in members.items())
+        return Values(members, forms, places=np.arange(len(next(iter(members.values())))))
+
+    @staticmethod
     def join_values(parts: "Sequence[Values]") -> "Values":
         """Return values one after the other."""
         parts = [part for part in parts if len(part)] or parts[:1]
@@ -141,6 +164,16 @@ class Values:
     def is_read(self) -> bool:
         """Whether the values are objects whose members are read."""
         return isinstance(self.kind, tuple)
+
+    @cached_property
+    def is_flat(self) -> bool:
+        """Whether no source text of an object that is read has parts, or bytes beyond UTF-8."""
+        if self.is_read:
+            return all(values.is_flat for values in self.column.values())
+        if self.kind is not Raw:
+            return True
+        is_text = attempt(self.column, pa.string()) is not None
+        return is_text and not self.starts_with("{[").any()
 
     def raw(self) -> "Values":
         """Return the values as source texts; those of objects that were read have no blanks."""
@@ -222,19 +255,19 @@ class Values:
         """Return nulls where there are values."""
         return Values(kernels.if_else(from_numpy(self.is_present), b"null", None))
 
-    def members(self, envelopes: Envelopes | None = None) -> "Members":
+    def members(self, envelope: Envelope = _NONE) -> "Members":
         """Return the members of those values that are objects, which perhaps are envelopes."""
         if self._members is None:
-            self._members = self._parse(envelopes or {})
+            self._members = self._parse(envelope)
         return self._members
 
-    def _parse(self, envelopes: Envelopes) -> "Members":
+    def _parse(self, envelope: Envelope) -> "Members":
         rows = np.flatnonzero(self.starts_with("{"))
         if not len(rows):
             return Members({}, len(self))
         taken = self.take(rows)
         if not self.is_read:
-            taken = objects_of(Texts.of(taken.column), envelopes)
+            taken = objects_of(Texts.of(taken.column), envelope)
         columns = taken._fields() if taken.is_read else taken.members().columns
         if len(rows) < len(self):
             places = np.full(len(self), -1)
@@ -310,7 +343,7 @@ class Members:
         return sum(column.is_present.astype(np.int64) for column in self.columns.values())
 
 
-def objects_of(texts: Texts, envelopes: Envelopes) -> Values:
+def objects_of(texts: Texts, envelope: Envelope) -> Values:
     """Return objects with their members.
 
     Raises:
@@ -318,8 +351,8 @@ def objects_of(texts: Texts, envelopes: Envelopes) -> Values:
     """
     decode = Decoder(dict[str, Raw]).decode
     samples = np.unique(np.linspace(0, len(texts) - 1, _SAMPLES, dtype=np.int64))
-    forms = _forms([*map(decode, texts.take(samples).to_list())], envelopes)
-    columns = _Columns(forms)
+    forms = _forms([*map(decode, texts.take(samples).to_list())], envelope)
+    columns = _Columns(forms, envelope=envelope)
     with suppress(ValueError):
         decoder = Decoder(_struct(forms))
         for piece in texts.pieces():
@@ -343,9 +376,16 @@ def objects_of(texts: Texts, envelopes: Envelopes) -> Values:
 class _Columns:
     """Objects of one form as columns, which grow."""
 
-    def __init__(self, forms: _Forms) -> None:
-        self._forms = forms
-        self._inner = {kind: _Columns(kind) for _, kind in forms if isinstance(kind, tuple)}
+    def __init__(
+        self, forms: _Forms, keys: Collection[str] = (), envelope: Envelope = _NONE
+    ) -> None:
+        """Take forms, and names of members of which one differs if two objects are read."""
+        self._forms, self._inner = forms, dict[_Forms, _Columns]()
+        for kind in (each for _, each in forms if isinstance(each, tuple)):
+            group = tuple(name for name, each in forms if each == kind)
+            self._inner[kind] = _Columns(kind, envelope.keys if group in envelope.groups else ())
+        held = [f"f{number}" for number, (name, _) in enumerate(forms) if name in keys]
+        self._key = attrgetter(*held) if held else None
         self._parts: list[list[Any]] = [[] for _ in forms]
         self._places: list[Longs] = []
         """Members of one form → their objects, in the order of records."""
@@ -358,7 +398,7 @@ class _Columns:
         for (_, kind), part, values in zip(self._forms, self._parts, columns, strict=False):
             if isinstance(kind, tuple):
                 groups.setdefault(kind, []).append(values)
-            else:
+            elif kind is not None:
                 part.append(_numbers(values, kind))
         for kind, group in groups.items():
             self._inner[kind]._add_group(group)  # noqa: SLF001
@@ -368,9 +408,13 @@ class _Columns:
         """Add the objects of some members, in the order of records."""
         values = [*chain.from_iterable(zip(*group, strict=True))]
         is_object = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
+        if self._key is not None and group[1:]:
+            is_pair: Any = is_object.reshape(-1, len(group)).all(axis=1)
+            old, new = (map(self._key, compress(side, is_pair.tolist())) for side in group)
+            is_object[:: len(group)][is_pair] = [*map(ne, old, new)]
         places = np.where(is_object, np.cumsum(is_object) + (self._count - 1), -1)
         self._places.append(places.reshape(-1, len(group)))
-        self.add([*filter(None, values)])
+        self.add([*compress(values, is_object.tolist())])
 
     @cached_property
     def fields(self) -> dict[str, Values]:
@@ -379,7 +423,7 @@ class _Columns:
         return {
             name: next(members[kind]) if isinstance(kind, tuple) else
             Values(_join_parts(part), kind)
-            for (name, kind), part in zip(self._forms, self._parts, strict=True)
+            for (name, kind), part in zip(self._forms, self._parts, strict=True) if kind is not None
         }  # fmt: skip
 
     def _members(self) -> Iterator[Values]:
@@ -406,6 +450,11 @@ def _has_minus_zero(texts: Texts) -> bool:
 
 def _column(values: Sequence[Any], kind: Kind) -> Array:
     """Return values as a column; source texts of no bytes are none."""
+    arrow_type = pa.binary() if kind is Raw else _PLAIN[kind][1]
+    is_alike = bool(values) and None is not values[0] == values[-1]
+    if is_alike and values.count(values[0]) == len(values):
+        one: Any = pa.scalar(bytes(values[0]) or None if kind is Raw else values[0], arrow_type)
+        return pa.repeat(one, len(values))
     if kind is Raw:
         bounds = np.zeros(len(values) + 1, np.int32)
         np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=bounds[1:])
@@ -413,11 +462,6 @@ def _column(values: Sequence[Any], kind: Kind) -> Array:
         mask = None if is_text.all() else buffer_of(is_text)
         parts = [mask, buffer_of(bounds), pa.py_buffer(b"".join(values))]
         return pa.Array.from_buffers(pa.binary(), len(values), parts)
-    arrow_type = _PLAIN[kind][1]
-    is_alike = bool(values) and None is not values[0] == values[-1]
-    if is_alike and values.count(values[0]) == len(values):
-        one: Any = pa.scalar(values[0], arrow_type)
-        return pa.repeat(one, len(values))
     return pa.array(values, arrow_type)
 
 
@@ -452,17 +496,15 @@ def is_one_of(values: npt.NDArray[np.uint8], letters: str) -> Flags:
     return is_letter[values]
 
 
-def _forms(samples: Sequence[Mapping[str, Raw]], envelopes: Envelopes) -> _Forms:
+def _forms(samples: Sequence[Mapping[str, Raw]], envelope: Envelope) -> _Forms:
     """Return the kinds of members by the first objects; where one has none, source texts."""
     values = {
         name: [*map(methodcaller("get", name), samples)]
         for name in dict.fromkeys(chain.from_iterable(samples))
     }
     forms = {name: _kind_of(held) for name, held in values.items()}
-    is_envelope = not _NO_ENVELOPE.intersection(values)
-    groups = [group for markers, groups in envelopes.items() for group in groups
-              if is_envelope and forms.keys() >= {*markers}]  # fmt: skip
-    for group in groups:
+    is_envelope = forms.keys() >= {*envelope.markers} and not _NO_ENVELOPE.intersection(values)
+    for group, used in envelope.groups.items() if is_envelope else ():
         names = [name for name in group if None not in values.get(name, [None])]
         with suppress(ValueError):
             some = b",".join(
@@ -470,8 +512,9 @@ def _forms(samples: Sequence[Mapping[str, Raw]], envelopes: Envelopes) -> _Forms
             )
             rows = decode(b"[" + some + b"]", type=list[dict[str, Raw] | None])
             if objects := [row for row in rows if row]:
-                inner = envelopes if group == ("payload",) else {}
-                forms |= dict.fromkeys(names, _forms(objects, inner))
+                inner = _forms(objects, _NONE)
+                read = [(name, kind if name in used or not used else None) for name, kind in inner]
+                forms |= dict.fromkeys(names, tuple(read))
     return tuple(forms.items())
 
 
@@ -490,7 +533,7 @@ def _kind_of(samples: Sequence[Any]) -> Kind:
 def _struct(forms: _Forms) -> Any:
     """Return a struct of only the members of some names and kinds."""
     fields = [
-        (f"f{number}", Raw, b"") if kind is Raw else
+        (f"f{number}", Raw, b"") if kind in (Raw, None) else
         (f"f{number}", _struct(kind) | None if isinstance(kind, tuple) else _PLAIN[kind][0])
         for number, (_, kind) in enumerate(forms)
     ]  # fmt: skip

@@ -4,16 +4,17 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import repeat
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from paimon_assets.cdc.records.change_batch import CdcOptions, TableEvent
-from paimon_assets.cdc.records.json_columns import Envelopes, Texts, Values, objects_of
+from paimon_assets.cdc.records.json_columns import Envelope, Texts, Values, kernels, objects_of
+from paimon_assets.engine.codec.arrow import numpy_columns
 from paimon_assets.engine.codec.arrow.numpy_columns import Flags, Longs
 from paimon_assets.engine.codec.json.record_check import MOST_LEVELS, check_records, escaped_places
 from paimon_assets.engine.data.format.text_lines import REJECTED_SCHEMA
@@ -24,15 +25,13 @@ _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 _ENVELOPE = ["schema", "payload"]
 ENVELOPE_MEMBERS = len(_ENVELOPE)
-_WRAPPED: Envelopes = {("payload",): [("payload",)]}
-_SHORT = b'{"schema":0,"payload":'
 _MOST_BYTES = 2**31 - 1
-_MOST_GROWTH = 8
-"""How many times larger blocks with schemas may be."""
-_QUOTE, _NEWLINE, _NO_CASE, _OPEN, _CLOSE = b'"\n\xdf[]'
+_QUOTE, _NEWLINE, _NO_CASE, _OPEN, _CLOSE, _END = b'"\n\xdf[]}'
 _OBJECT = Decoder(dict[str, Raw])
 _FAILURES = (ValueError, RecursionError)
 _ReadBlock: TypeAlias = Callable[[], bytes]
+_Block: TypeAlias = tuple[Texts, int]
+"""Lines, and the number of the first."""
 _Texts: TypeAlias = tuple[Texts, Longs]
 """Records, and the lines on which they begin."""
 
@@ -69,8 +68,10 @@ class Source(Struct, frozen=True):
     """Of messages, line → offset, which names the record instead."""
     schemas: list[str] = field(default_factory=list)
     """Schemas that its records name by number."""
-    envelopes: Envelopes = {}
-    """Schemas to read with its records, which then may carry one."""
+    envelope: Envelope = Envelope()
+    """Objects that are read with its records."""
+    has_schemas: bool = False
+    """Whether its records may be payloads beside their schemas."""
 
     def reject(self, records: Records, rows: Longs | Flags, reasons: Sequence[str]) -> None:
         """Hand on some records that cannot be read, by numbers or flags.
@@ -124,13 +125,8 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
         FormatError: Kind `cdc-record`: text that is no JSON object, and there is no `reject`;
             always in an array, whose objects cannot be separated then.
     """
-    size = source.options.block_bytes
-    head = bytes(stream.read(size)).removeprefix(_BOM)
-    if source.envelopes:  # schemas are not parsed: the blocks may be larger by them
-        first = head[: head.find(b"\n")]
-        short, _ = _without_schema(_join_texts([first]))
-        size *= max(1, min(len(first) // max(1, len(short.data)), _MOST_GROWTH))
-    read = partial(stream.read, size)
+    read = partial(stream.read, source.options.block_bytes)
+    head = bytes(read()).removeprefix(_BOM)
     if not _is_lines(head):
         for objects, lines in _whole_objects(head, read, source):
             try:
@@ -139,7 +135,10 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
                 reason = f"this array is no JSON: {error}"
                 raise source.error(int(lines[0]), reason, "") from error
         return
-    for texts, line in _whole_lines(head, read):
+    blocks = _whole_lines(head, read)
+    if source.has_schemas:
+        blocks = _without_schemas(blocks, source.options.block_bytes)
+    for texts, line in blocks:
         if texts.ends[-1] > _MOST_BYTES:
             raise source.error(line, "a record is longer than 2 GiB.", "")
         try:
@@ -149,20 +148,57 @@ def records_of(stream: Any, source: Source) -> Iterator[Records]:
                 yield records
 
 
+def _without_schemas(blocks: Iterator[_Block], most: int) -> Iterator[_Block]:
+    """Cut schemas out of blocks, most of their bytes; payloads of some blocks are joined."""
+    begin, held, first = b"", list[Any](), 1
+    for texts, line in blocks:
+        begin_before, (begin, payloads) = begin, _payloads_of(texts)
+        if held and (begin != begin_before or sum(each.nbytes for each in held) > most):
+            yield _payload_texts(begin_before, held), first
+            held = []
+        if begin:
+            first = first if held else line
+            held.append(payloads)
+        else:
+            yield texts, line
+    if held:
+        yield _payload_texts(begin, held), first
+
+
+def _payload_texts(begin: bytes, payloads: list[Any]) -> Texts:
+    bounds, data = numpy_columns.parts_of_texts(pa.concat_arrays(payloads))
+    data, ends = data.copy(), bounds[1:] - 1
+    data[ends] = _NEWLINE  # so that no value reaches into the next payload
+    return Texts(data.data, bounds[:-1], ends, begin)
+
+
 def _records(texts: Texts, lines: Longs, source: Source) -> Records:
     """Return records of one text each.
 
     Raises:
         ValueError: One is no JSON object; or `RecursionError`.
     """
-    whole, envelopes = _strip_blanks(texts), source.envelopes
-    short, schemas = _without_schema(whole) if envelopes else (whole, [])
-    check_levels(short)
-    values = objects_of(short, {**envelopes, **_WRAPPED} if schemas else envelopes)
-    if schemas and [*values.members().columns] != _ENVELOPE:
-        check_levels(whole)
-        schemas, values = [], objects_of(whole, envelopes)
-    return Records(values, texts, lines, schemas or source.schemas)
+    whole = _strip_blanks(texts)
+    if source.has_schemas and not whole.begin:
+        begin, payloads = _payloads_of(whole)
+        whole = _payload_texts(begin, [payloads]) if begin else whole
+    if whole.begin:
+        with suppress(*_FAILURES):
+            payload = _objects(replace(whole, begin=b""), source)
+            schema = _OBJECT.decode(whole.begin + b"0}")["schema"]
+            number = Values(numpy_columns.from_numpy(np.zeros(len(lines), np.int64)), int)
+            values = Values.of_members({"schema": number, "payload": payload})
+            return Records(values, texts, lines, [bytes(schema).decode()])
+        whole = _join_texts(whole.to_list())
+    return Records(_objects(whole, source), texts, lines, source.schemas)
+
+
+def _objects(texts: Texts, source: Source) -> Values:
+    """Return checked objects; see `check_levels`."""
+    values = objects_of(texts, source.envelope)
+    if not values.is_flat:
+        check_levels(texts)
+    return values
 
 
 def _strip_blanks(texts: Texts) -> Texts:
@@ -191,20 +227,25 @@ def _join_texts(texts: list[bytes]) -> Texts:
     return Texts(b"".join(texts), np.append(0, ends[:-1]), ends)
 
 
-def _without_schema(texts: Texts) -> tuple[Texts, list[str]]:
-    """Take out the schema that all envelopes begin with: most of their bytes."""
+def _payloads_of(texts: Texts) -> tuple[bytes, Any]:
+    """Return the schema that all records begin with, and the rest of each; or nothing."""
     with suppress(*_FAILURES):
-        check_levels(texts.take(slice(1)))
         (first,) = texts.take(slice(1)).to_list()
         members = _OBJECT.decode(first)
-        if [*members] == _ENVELOPE and (schema := bytes(members["schema"])).startswith(b"{"):
+        is_wrapped = [*members] == _ENVELOPE and bytes(members["schema"]).startswith(b"{")
+        last = np.frombuffer(texts.data, np.uint8)[texts.ends - 1]
+        if is_wrapped and (last == _END).all() and texts.ends[-1] <= _MOST_BYTES:
+            check_levels(texts.take(slice(1)))
             begin = first[: first.rindex(bytes(members["payload"]))]
-            if all(map(texts.data.startswith, repeat(begin), texts.starts.tolist())):
-                rest = Texts(texts.data, texts.starts + len(begin), texts.ends).to_list()
-                ends = np.cumsum(texts.ends - texts.starts + (len(_SHORT) - len(begin)))
-                short = _SHORT + _SHORT.join(rest)
-                return Texts(short, np.append(0, ends[:-1]), ends), [schema.decode()]
-    return texts, []
+            starts = np.minimum(texts.starts + len(begin), texts.ends)
+            bounds = np.stack(
+                [texts.starts, starts, texts.ends], axis=1, dtype=np.int32, casting="same_kind"
+            )
+            parts = [None, numpy_columns.buffer_of(bounds.reshape(-1)), pa.py_buffer(texts.data)]
+            pieces = pa.Array.from_buffers(pa.binary(), bounds.size - 1, parts)
+            if numpy_columns.to_numpy(kernels.starts_with(pieces, begin))[::3].all():
+                return begin, pieces.take(numpy_columns.from_numpy(np.arange(1, bounds.size, 3)))
+    return b"", None
 
 
 def check_levels(texts: Texts) -> None:
@@ -230,7 +271,7 @@ def _is_lines(head: bytes) -> bool:
     return not text.startswith(b"[") and (newline < 0 or text[:newline].rstrip() != b"{")
 
 
-def _whole_lines(block: bytes, read: _ReadBlock) -> Iterator[tuple[Texts, int]]:
+def _whole_lines(block: bytes, read: _ReadBlock) -> Iterator[_Block]:
     line, parts = 1, [block]
     while block := bytes(read()):
         if b"\n" in parts[-1]:
@@ -255,9 +296,15 @@ def _lines(block: bytes, newlines: Longs, end: int) -> Texts:
 def _places_of(byte: int, block: bytes) -> Longs:
     """Return the places of a byte; step by step, in the processor's cache."""
     data, step = np.frombuffer(block, np.uint8), 1 << 17
-    starts = range(0, len(block), step)
-    places = [np.flatnonzero(data[start : start + step] == byte) + start for start in starts]
-    return np.concatenate([np.zeros(0, np.int64), *places])
+    places, flags = [np.zeros(0, np.int64)], np.zeros((step // 8, 8), np.bool_)
+    for start in range(0, len(block), step):
+        part = data[start : start + step]
+        np.equal(part, byte, out=flags.reshape(-1)[: len(part)])
+        flags.reshape(-1)[len(part) :] = False
+        words = np.flatnonzero(flags.view(np.uint64).reshape(-1) != 0)  # few have one
+        rows, columns = flags[words].nonzero()
+        places.append(words[rows] * 8 + columns + start)
+    return np.concatenate(places)
 
 
 def _whole_objects(rest: bytes, read: _ReadBlock, source: Source) -> Iterator[_Texts]:

@@ -541,3 +541,59 @@ def test_decimals_of_negative_scale_end_with_zeros(scale: int, value: str, text:
     line = with_fields(json.dumps(record), v=plain)
     (batch,) = changes([line], "debezium-json")
     assert batch.rows.to_pylist() == [{"v": text}]
+
+
+@pytest.mark.parametrize("sides", [("before", "after"), ("after", "before")])
+def test_row_before_update_is_read_where_its_key_differs(sides: tuple[str, str]) -> None:
+    pairs = [({"k": 1, "v": "a"}, {"k": 1, "v": "b"}), ({"k": 1, "v": "b"}, {"k": 2, "v": "c"}),
+             ({"k": 2, "v": "c"}, None), (None, {"k": 3, "v": "d"})]  # fmt: skip
+    records = [
+        {**{side: dict(zip(("before", "after"), pair, strict=True))[side] for side in sides},
+         "source": PG, "op": op}
+        for pair, op in zip(pairs, "uudc", strict=True)
+    ]  # fmt: skip
+    options = CdcOptions(table_of=lambda _: SourceTable(keys=("k",)), keys=("k",))
+    found = [*rows_of(only(*records, options=options))]
+    after = [(2, pairs[0][1]), (3, pairs[1][0]), (0, pairs[1][1]), (3, pairs[2][0]),
+             (0, pairs[3][1])]  # fmt: skip
+    expected = [(kind, {"k": str(row["k"]), "v": row["v"]}) for kind, row in after if row]
+    assert [each for each in found if each[0] != 1] == expected
+    assert [kind for kind, _ in found].count(1) == (sides == ("after", "before"))
+
+
+@pytest.mark.parametrize("size", [1, 700, 2000, 1 << 20])
+@pytest.mark.parametrize("odd", ["", "extra", "other schema", "no object"])
+def test_schemas_are_cut_from_blocks_of_any_size(size: int, odd: str) -> None:
+    schema = envelope({"field": "k", "type": "int64"}, {"field": "v", "type": "int32"})
+    records = [record("c", None, {"k": k, "v": k}, schema=schema) for k in range(20)]
+    lines = [json.dumps(each) for each in records]
+    lines[7] = lines[7].replace('{"k": 7, "v": 7}', '{"k": 7, "v": "x"}')
+    lines[11] = {
+        "": lines[11],
+        "extra": lines[11][:-1] + ', "x": {}}',
+        "other schema": lines[11].replace("int32", "int16"),
+        "no object": lines[11][:-1] + "]",
+    }[odd]
+    rejected: list[pa.Table] = []
+    batches = read(*lines, options=CdcOptions(block_bytes=size, on_rejected=rejected.append))
+    gone = [7, 11] if odd == "no object" else [7]
+    letters = pa.concat_tables(rejected).sort_by("line").to_pylist()
+    assert [(each["line"] - 1, each["record"]) for each in letters] == [
+        (row, lines[row]) for row in gone
+    ]
+    rows = [row for batch in batches for row in batch.rows.to_pylist()]
+    if odd == "extra":  # then it is no envelope, but a row of other columns
+        rows = [row for row in rows if "k" in row and row["k"] is not None]
+        gone.append(11)
+    assert rows == [{"k": k, "v": k} for k in range(20) if k not in gone]
+    places = [line for batch in batches for line in batch.origin["line"].to_pylist()]
+    assert sorted(places) == [
+        k + 1 for k in range(20) if k not in gone or (k, odd) == (11, "extra")
+    ]
+
+
+@pytest.mark.parametrize("value", ["[" * 200 + "]" * 200, '"\xff"'])
+def test_value_that_nests_deep_or_is_no_text_is_refused(value: str) -> None:
+    rows = [f'{{"op":"c","before":null,"after":{{"k":1,"v":{v}}}}}' for v in ("[]", value)]
+    with pytest.raises(FormatError, match="line 2"):
+        changes("\n".join(rows).encode("latin-1"), "debezium-json")
