@@ -24,10 +24,10 @@ def collect(schema, *tables, mode=None, writer=None):
     modes = column_stats.stats_modes(schema.fields, schema.typed_options) if mode is None else mode
     collector = column_stats.StatsCollector(schema.fields, modes)
     for table in tables:
-        collector.add(table, () if writer is None else writer.bounds)
+        collector.add(table, () if writer is None else writer.bounded)
     if writer is not None:
         writer.close()
-        collector.complete(writer.bounds)
+        collector.complete(writer)
     stats = collector.finish()
     types = [field.type for field in schema.fields]
     low, high = deserialize_row(stats.min_values, types), deserialize_row(stats.max_values, types)
@@ -81,7 +81,7 @@ def test_footers_give_statistics_of_values(tmp_path_factory, type_text, data, ha
     tables = [rows_to_arrow([{"c": value} for value in part], schema) for part in parts]
     path = str(tmp_path_factory.mktemp("stats") / "data-1.parquet")
     writer = open_writer(FILE_IO, path, tables[0].schema)
-    assert set(writer.bounds) == {"c"}
+    assert set(writer.bounded) == {"c"}
     for table in tables:
         writer.write(table)
     assert collect(schema, *tables, writer=writer) == collect(schema, *tables)

@@ -6,7 +6,7 @@ Source: `org.apache.paimon.format.FileFormat`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -192,8 +192,8 @@ class FileToWrite(Value):
 
 
 class FormatWriter(ABC):
-    bounds: Mapping[str, Callable[[], tuple[list[Any], int]]] = {}
-    """Column → values of the finished file, its extremes among them, and of how many rows not."""
+    bounded: Collection[str] = ()
+    """Columns of which `bounds` knows extremes."""
     _size = 0
     _sink: pa.NativeFile
 
@@ -205,6 +205,10 @@ class FormatWriter(ABC):
     @abstractmethod
     def write(self, rows: pa.Table) -> None:
         """Append rows; their schema must be the writer's."""
+
+    def bounds(self, name: str) -> tuple[list[Any], int]:
+        """Return values of the finished file, its extremes among them, and of how many rows not."""
+        raise NotImplementedError(name)
 
     def close(self) -> int:
         """Finish the file and return its exact size in bytes."""

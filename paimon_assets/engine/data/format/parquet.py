@@ -545,8 +545,8 @@ class ParquetWriter(base.FormatWriter):
         self._writer: pq.ParquetWriter | None = None
         self._rows = 0
         self._footers: list[Any] = []
-        self.bounds = {
-            name: partial(self._bounds, name)
+        self.bounded = {
+            name
             for name, kind in zip(file.schema.names, file.schema.types, strict=True)
             if "." not in name and (pat.is_string(kind) or pat.is_decimal(kind))
         }
@@ -587,7 +587,7 @@ class ParquetWriter(base.FormatWriter):
             self._two_kinds.end(writer)
         return super().close()
 
-    def _bounds(self, name: str) -> tuple[list[Any], int]:
+    def bounds(self, name: str) -> tuple[list[Any], int]:
         (footer,), ends, other_rows = self._footers, list[Any](), 0
         leaf = [footer.schema.column(n).path for n in range(footer.num_columns)].index(name)
         for group in range(footer.num_row_groups):

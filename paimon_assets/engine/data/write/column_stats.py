@@ -7,7 +7,7 @@ Source: `org.apache.paimon.statistics.SimpleColStatsCollector`.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -19,6 +19,7 @@ from msgspec import Struct, field
 
 from paimon_assets.engine.codec.arrow.arrow_values import internals
 from paimon_assets.engine.codec.rows.binary_row import serialize_row
+from paimon_assets.engine.data.format.base import FormatWriter
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.options import all_options as opt
@@ -157,11 +158,12 @@ class StatsCollector(Struct):
             if not stats.unknown:
                 stats.add(column, mode, rows.column(column.name), bounds)
 
-    def complete(self, bounds: Mapping[str, Callable[[], tuple[list[Any], int]]]) -> None:
-        """Add the bounds that the finished file has."""
+    def complete(self, file: FormatWriter) -> None:
+        """Add the bounds that a finished file has."""
+        bounded = file.bounded
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
-            if not stats.unknown and mode.kind is not StatsKind.COUNTS and column.name in bounds:
-                ends, other_rows = bounds[column.name]()
+            if not stats.unknown and mode.kind is not StatsKind.COUNTS and column.name in bounded:
+                ends, other_rows = file.bounds(column.name)
                 if ends:
                     stats.extend(column, min(ends), max(ends))
                 stats.unknown |= other_rows > stats.rows

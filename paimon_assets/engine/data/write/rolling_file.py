@@ -310,8 +310,8 @@ class _OpenFile:
                 rows = rows.set_column(position, rows.field(position), stored)
         with storage_errors(self._path):
             self.writer.write(rows)
-        self._key_stats.add(rows, self.writer.bounds)
-        self._value_stats.add(rows, self.writer.bounds)
+        self._key_stats.add(rows, self.writer.bounded)
+        self._value_stats.add(rows, self.writer.bounded)
         for (name, _), builder in self._builders.items():
             for chunk in rows.column(name).chunks:
                 builder.add(chunk)
@@ -326,8 +326,8 @@ class _OpenFile:
         factory, options = self._factory, self._factory.schema.typed_options
         with storage_errors(self._path):
             file_bytes = self.writer.close()
-        self._key_stats.complete(self.writer.bounds)
-        self._value_stats.complete(self.writer.bounds)
+        self._key_stats.complete(self.writer)
+        self._value_stats.complete(self.writer)
         value_stats, stats_columns = self._value_stats.finish_dense(
             dense=options.get(opt.STATS_DENSE_STORE)
         )
