@@ -589,7 +589,7 @@ class ParquetWriter(base.FormatWriter):
 
     def bounds(self, name: str) -> tuple[list[Any], int]:
         (footer,), ends, other_rows = self._footers, list[Any](), 0
-        leaf = [footer.schema.column(n).path for n in range(footer.num_columns)].index(name)
+        leaf = self._leaves[name]
         for group in range(footer.num_row_groups):
             chunk = footer.row_group(group).column(leaf)
             found = chunk.statistics
@@ -599,6 +599,11 @@ class ParquetWriter(base.FormatWriter):
             except UnicodeDecodeError:  # of bytes that became a STRING
                 other_rows += chunk.num_values
         return ends, other_rows
+
+    @cached_property
+    def _leaves(self) -> dict[str, int]:
+        schema = self._footers[0].schema
+        return {schema.column(leaf).path: leaf for leaf in range(len(schema))}
 
     def abort(self) -> None:
         if self._writer is not None:

@@ -94,14 +94,16 @@ class _ColumnStats(Struct):
     rows: int = 0
     """The number of rows that the extremes are known of without the file's footer."""
 
-    def add(self, column: data_types.DataField, mode: StatsMode, values: Any, bounds: Any) -> None:
+    def add(
+        self, column: data_types.DataField, mode: StatsMode, values: Any, bounded: Collection[str]
+    ) -> None:
         self.nulls += values.null_count
         if mode.kind is StatsKind.COUNTS or values.null_count == len(values):
             return
         if column.type.root in data_types.BINARY_ROOTS:  # Java would compare them as signed bytes
             return
         lengths: Any = pc.binary_length(values) if pat.is_string(values.type) else None
-        if column.name in bounds and (lengths is None or pc.max(lengths).as_py() <= LONGEST_BOUND):
+        if column.name in bounded and (lengths is None or pc.max(lengths).as_py() <= LONGEST_BOUND):
             return
         self.rows += len(values)
         if pat.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
@@ -152,11 +154,11 @@ class StatsCollector(Struct):
             for column, mode in zip(self.fields, self.modes, strict=True)
         ]
 
-    def add(self, rows: pa.Table, bounds: Collection[str] = ()) -> None:
-        """Add rows; the file will have the bounds of some columns."""
+    def add(self, rows: pa.Table, bounded: Collection[str] = ()) -> None:
+        """Add rows; the finished file knows the bounds of some columns."""
         for column, mode, stats in zip(self.fields, self.modes, self._columns, strict=True):
             if not stats.unknown:
-                stats.add(column, mode, rows.column(column.name), bounds)
+                stats.add(column, mode, rows.column(column.name), bounded)
 
     def complete(self, file: FormatWriter) -> None:
         """Add the bounds that a finished file has."""
