@@ -296,15 +296,9 @@ def _lines(block: bytes, newlines: Longs, end: int) -> Texts:
 def _places_of(byte: int, block: bytes) -> Longs:
     """Return the places of a byte; step by step, in the processor's cache."""
     data, step = np.frombuffer(block, np.uint8), 1 << 17
-    places, flags = [np.zeros(0, np.int64)], np.zeros((step // 8, 8), np.bool_)
-    for start in range(0, len(block), step):
-        part = data[start : start + step]
-        np.equal(part, byte, out=flags.reshape(-1)[: len(part)])
-        flags.reshape(-1)[len(part) :] = False
-        words = np.flatnonzero(flags.view(np.uint64).reshape(-1) != 0)  # few have one
-        rows, columns = flags[words].nonzero()
-        places.append(words[rows] * 8 + columns + start)
-    return np.concatenate(places)
+    starts = range(0, len(block), step)
+    places = [np.flatnonzero(data[start : start + step] == byte) + start for start in starts]
+    return np.concatenate([np.zeros(0, np.int64), *places])
 
 
 def _whole_objects(rest: bytes, read: _ReadBlock, source: Source) -> Iterator[_Texts]:
