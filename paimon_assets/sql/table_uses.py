@@ -162,10 +162,7 @@ def equal_columns(condition: str) -> list[frozenset[str]]:
     >>> [sorted(pair) for pair in equal_columns("t.a = S.a AND (`s`.`b` = t.b) AND t.c = 1")]
     [['s.a', 't.a'], ['s.b', 't.b']]
     """
-    tree = _tree(f"SELECT 1 WHERE {condition}")
-    both = tree.args["where"].this.unnest() if tree is not None else exp.null()
-    parts = [part.unnest() for part in (both.flatten() if isinstance(both, exp.And) else [both])]
-    equal = [part for part in parts if isinstance(part, exp.EQ | exp.NullSafeEQ)]
+    equal = [p for p in conjuncts(condition) if isinstance(p, exp.EQ | exp.NullSafeEQ)]
     pairs = [(part.left.unnest(), part.right.unnest()) for part in equal]
     columns = ([side for side in pair if isinstance(side, exp.Column)] for pair in pairs)
     return [
@@ -173,6 +170,13 @@ def equal_columns(condition: str) -> list[frozenset[str]]:
         for pair in columns
         if len(pair) == 2
     ]
+
+
+def conjuncts(condition: str) -> list[exp.Expr]:
+    """Return the conditions that a condition joins by AND; itself, if there is none."""
+    tree = _tree(f"SELECT 1 WHERE {condition}")
+    both = tree.args["where"].this.unnest() if tree is not None else exp.null()
+    return [part.unnest() for part in (both.flatten() if isinstance(both, exp.And) else [both])]
 
 
 def _tree(text: str) -> exp.Expr | None:

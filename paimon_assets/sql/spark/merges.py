@@ -8,7 +8,6 @@ Spark joins and decides which WHEN a row meets; the engine's merge finds the row
 keys (see `changes`), changes them and inserts the rest.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import reduce
@@ -32,7 +31,7 @@ from paimon_assets.sql.spark import changes
 from paimon_assets.sql.spark.assignment_casts import cast_for_storage
 from paimon_assets.sql.spark.frames import Frames
 from paimon_assets.sql.statements import Acts, Meets, Merge, When, outcome
-from paimon_assets.sql.table_uses import equal_columns
+from paimon_assets.sql.table_uses import conjuncts, equal_columns
 
 _SOURCE = "__paimon_source"
 _DELETES, _INSERTS = "__deletes", "__inserts"
@@ -182,8 +181,8 @@ class _Plan(Value):
 
         Where ON compares the key alone, and its value is inserted, there are none.
         """
-        keys, pairs = self.schema.primary_keys, equal_columns(self._own(self.statement.on))
-        is_key = len(re.findall(r"\band\b", self.statement.on.lower())) + 1 == len(keys)
+        keys, condition = self.schema.primary_keys, self._own(self.statement.on)
+        pairs, is_key = equal_columns(condition), len(conjuncts(condition)) == len(keys)
         values = [self._values(when) for when in inserting]
         own = (
             self._is_same(name, each.get(name, "NULL"), pairs) for each in values for name in keys
