@@ -36,6 +36,11 @@ from paimon_assets.engine.spec.values import Value
 
 _SHREDDED = frozenset({"metadata", "typed_value"})
 """Fields of a shredded VARIANT, of which some values are columns of their own."""
+_WAYS_OUT = {
+    "from time64": ". Write the times in milliseconds, or leave the column out.",
+    "out of bounds timestamp": ". Declare the column with fewer digits, or leave it out.",
+}
+"""Part of a message of pyarrow → way out."""
 
 
 class FieldMapping(Value):
@@ -232,10 +237,7 @@ class FieldMapping(Value):
                 column = _coarsen(column, arrow_type)
             return fit_column(column, arrow_type)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            is_fine = "from time64" in str(error)
-            way_out = (
-                ". Write the times in milliseconds, or leave the column out." if is_fine else ""
-            )
+            way_out = next((way for sign, way in _WAYS_OUT.items() if sign in str(error)), "")
             raise FormatError(
                 f"Column '{target.name}' of data file '{self.path}' holds Arrow type {column.type},"
                 f" which does not fit {arrow_type}: {error}{way_out}",

@@ -191,7 +191,7 @@ def _check_range(field: DataField, column: seg.FileColumn, bounds: Bounds, path:
     if is_same and isinstance(kind, AtomicType) and kind.root is TypeRoot.DECIMAL:
         most = Decimal(10) ** ((kind.precision or 0) - (kind.scale or 0))
         numbers = (bounds.minimum, bounds.maximum)
-        if any(isinstance(each, Decimal) and abs(each) >= most for each in numbers):
+        if any(isinstance(each, Decimal) and each.copy_abs() >= most for each in numbers):
             raise _too_long(field.name, kind, path)
     is_known = is_time or (kind.root in TIMESTAMP_ROOTS and column.type is not None)
     if not is_known or not isinstance(kind, AtomicType):
