@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import math
 import os
 import shutil
 import unicodedata
@@ -26,6 +27,7 @@ _TEXTS = {
     "json": "".join(f'{{"a": {n}, "b": "x{n * 7919 % 1000}"}}\n' for n in range(_COUNT)),
 }
 _UNION = Path("tests/golden/orc_union.orc").resolve()
+_LZO = Path("tests/golden/orc_lzo").resolve()
 
 
 def _compress(codec, data):
@@ -114,6 +116,22 @@ def test_skipped_files_are_listed(tmp_path):
     source = FileSource(folder=str(tmp_path), format="csv")
     assert [f.name for f in source.list_files(LocalFileIO(), str(tmp_path), rest)] == ["1.csv"]
     assert [file.name for file in rest] == ["2.CSV", "3.csv.snappy", "6.csv"]
+
+
+def test_orc_of_lzo_is_read_without_its_timestamps(catalog, tmp_path):
+    """The zone of timestamps is in footers, which only pyarrow can decompress."""
+    for name in ("footers", "stripes"):
+        (tmp_path / name).mkdir()
+        shutil.copy(_LZO / f"{name}.orc", tmp_path / name / "1.orc")
+    reals = catalog.create_table("db.reals", Schema.of({"f8": "DOUBLE", "i8": "BIGINT"}))
+    add_segment(reals, tmp_path / "stripes", "orc")
+    assert reals.to_arrow(where="i8 IS NULL").to_pylist() == [{"f8": -math.inf, "i8": None}]
+    numbers = catalog.create_table("db.numbers", Schema.of({"id": "BIGINT", "u": "STRING"}))
+    add_segment(numbers, tmp_path / "footers", "orc")
+    assert numbers.to_arrow()["id"].to_pylist() == [0, 1]
+    times = catalog.create_table("db.times", Schema.of({"id": "BIGINT", "t": "TIMESTAMP(6)"}))
+    with refused(FormatError, r"1\.orc.* zone .*'t'.* another codec", kind="orc-timestamp"):
+        add_segment(times, tmp_path / "footers", "orc")
 
 
 @pytest.mark.parametrize("kind", ["ARRAY<STRING>", "STRING"])

@@ -127,6 +127,8 @@ def read_orc_footer(read: Read, size: int, path: str) -> OrcFooter:
         footer_length = script[1][0]
         raw = read(size - 1 - length - footer_length, footer_length)
         codec, block_size = script.get(2, [0])[0], script.get(3, [1 << 18])[0]
+        if codec and codec not in _DECOMPRESSORS:  # also where this footer is not compressed
+            raise KeyError(codec)
         footer = _message(_decompress(raw, codec, block_size))
         stripes = [_message(data) for data in footer.get(3, [])]
         places = ([stripe.get(n, [0])[0] for n in (1, 2, 3, 4)] for stripe in stripes)

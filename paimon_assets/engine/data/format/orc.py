@@ -330,6 +330,8 @@ class OrcReader(base.FormatReader):
 
     def _as_java_reads(self, rows: pa.RecordBatch, positions: Sequence[int], stripe: int) -> Any:
         footer = self._footer
+        if footer is None:
+            _refuse_timestamps_without_zone(rows, self._path)
         if footer is None or not positions:
             return rows
         numbers = [footer.types[0].inner[position] for position in positions]
@@ -349,7 +351,7 @@ class OrcReader(base.FormatReader):
     def _footer(self) -> orc_footer.OrcFooter | None:
         try:
             return orc_footer.read_orc_footer(self._read, self._source.size(), self._path)
-        except FormatError:  # pyarrow can read the file, perhaps compressed with LZO
+        except FormatError:  # pyarrow can read files that are compressed with LZO
             return None
 
     @cached_property
@@ -589,6 +591,18 @@ def unknown_zone(name: str, path: str) -> FormatError:
         " timestamps cannot be read. Leave these columns out, or rewrite the table as parquet."
     )
     return FormatError(message, kind="orc-zone", path=path, zone=name)
+
+
+def _refuse_timestamps_without_zone(rows: pa.RecordBatch, path: str) -> None:
+    """Refuse timestamps of a file whose footers, with the zone, cannot be read."""
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        if any(pat.is_timestamp(leaf.type) for leaf in leaves_of(column)):
+            message = (
+                f"ORC file '{path}' is compressed with LZO, so the zone of the timestamps in column"
+                f" '{name}' is not readable. Leave the column out, or write the file again with"
+                " another codec."
+            )
+            raise FormatError(message, kind="orc-timestamp", path=path, column=name)
 
 
 def _total_seconds(offset: timedelta | None) -> int:
