@@ -5,8 +5,10 @@ import gzip
 import os
 import uuid
 from decimal import Decimal
+from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.orc as orc
@@ -462,6 +464,28 @@ def test_uuids_are_bytes_and_json_is_text(catalog, tmp_path):
     table = new_table(catalog, {"u": "BINARY(16)", "j": "STRING"})
     add(table, tmp_path / "in")
     assert table.to_arrow().to_pylist() == [{"u": key.bytes, "j": "[1]"}]
+
+
+def test_lists_of_fixed_length_are_arrays(catalog, tmp_path):
+    vectors: Any = [[1.5, -0.0], None, [2.5, None]]
+    inner: Any = [[[1, 2], None], [], None]
+    data = pa.table(
+        {
+            "v": pa.array(vectors, pa.list_(pa.float32(), 2)),
+            "w": pa.array(inner, pa.list_(pa.list_(pa.int64(), 2))),
+        }
+    )
+    folder = _make_folder(tmp_path / "in")
+    pq.write_table(data, folder / "1.parquet", row_group_size=2)
+    pl.from_arrow(data).write_parquet(folder / "2.parquet")
+    columns = {"v": "ARRAY<FLOAT>", "w": "ARRAY<ARRAY<BIGINT>>"}
+    table = catalog.create_table("db.t", Schema.of(columns))
+    add(table, folder)
+    assert table.to_arrow().to_pylist() == data.to_pylist() * 2
+    assert table.count("v IS NULL") == table.count("w IS NULL") == 2
+    other = catalog.create_table("db.u", Schema.of({"v": "ARRAY<DOUBLE>"}))
+    with refused(errors.InvalidInputError, "VECTOR<FLOAT, 2> in it", kind="segment-schema"):
+        add(other, folder)
 
 
 @pytest.mark.parametrize("kind", [pa.null(), pa.uint8(), pa.duration("us"), pa.decimal256(60, 2)])

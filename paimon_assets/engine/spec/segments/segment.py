@@ -410,8 +410,8 @@ def _type_difference(wanted: types.DataField, found: FileColumn) -> str | None:
 def same_kind(found: types.DataType, wanted: types.DataType) -> bool:
     """Whether files hold a type as declared, but for lengths, precision, nullability and ids."""
     match found, wanted:
-        case (types.ArrayType(element=a), types.ArrayType(element=b)):
-            return same_kind(a, b)
+        case (types.ArrayType(element=a) | types.VectorType(element=a), types.ArrayType(element=b)):
+            return same_kind(a, b)  # a file stores lists of a fixed length as lists
         case (types.MultisetType(element=a), types.MultisetType(element=b)):
             return same_kind(a, b)
         case (types.MapType(key=a, value=c), types.MapType(key=b, value=d)):
