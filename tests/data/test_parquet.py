@@ -13,11 +13,8 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.data.format.base import FileToRead
 from paimon_assets.engine.data.format.formats import open_writer
-from paimon_assets.engine.data.format.parquet import (
-    ROW_GROUP_ROWS,
-    ParquetPiece,
-    dictionary_columns,
-)
+from paimon_assets.engine.data.format.parquet import ParquetPiece
+from paimon_assets.engine.data.format.parquet_writer import ROW_GROUP_ROWS, dictionary_columns
 from paimon_assets.engine.errors import FormatError, InvalidInputError
 from paimon_assets.engine.fileio.local import LocalFileIO
 from paimon_assets.engine.spec.predicate import predicate as pred
