@@ -71,7 +71,7 @@ _MOST_FILES = 1_000
 """Of a relation that is kept; the JVM holds about a kilobyte for each."""
 _MOST_MASKED_FILES, _MOST_MASKED_ROWS = 64, 32_000_000
 """Of a read: Spark holds a bit for each row."""
-_BITS = pa.list_(pa.field("element", pa.int64(), nullable=False))
+_BITS = pa.list_(pa.int64())
 _NO_FILE = -(2**31)
 """A place that stays below 0, and within Spark's INT."""
 _relations = SessionCache(64)
