@@ -1,9 +1,9 @@
-"""Rewrites of UPDATE, DELETE and MERGE; no session is needed."""
+"""Rewrites of UPDATE, DELETE and MERGE: which rows they name, and by which columns."""
 
 import pytest
 
 from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
-from tests.testkit.tables import table_schema
+from tests.testkit.tables import new_table, read, table_schema
 
 changes = pytest.importorskip("paimon_assets.sql.spark.changes")
 COLUMNS = {"id": "INT", "s": "ROW<a INT, b ROW<c INT, d INT>>", "v": "INT"}
@@ -53,3 +53,20 @@ def test_columns_are_named_by_alias():
     text = "db.t.a = cat.db.t.b AND other.db.t.c = 'db.t.d'"
     found = changes.by_alias(text, Identifier("db", "t"), "x", "cat")
     assert found == "`x`.a = `x`.b AND other.db.t.c = 'db.t.d'"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("first", ["DELETE", "UPDATE SET p = 'z'"])
+def test_equal_rows_without_key_keep_their_other_columns(spark, new_catalog, first):
+    door = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
+    rows = [(1, 10, "a"), (1, 11, "a"), (1, 11, "a"), (2, 20, "b")]
+    table = new_table(new_catalog, {"id": "BIGINT", "v": "INT", "p": "STRING"}, *rows)
+    merge = (
+        "MERGE INTO db.t USING (SELECT * FROM VALUES (1, 5), (2, 6) AS x(id, w)) s ON t.id = s.id"
+        f" WHEN MATCHED AND s.w = 5 THEN {first} WHEN MATCHED THEN UPDATE SET v = s.w"
+    )
+    door.spark_sql(spark, new_catalog, merge)
+    changed = [] if first == "DELETE" else [(1, 10, "z"), (1, 11, "z"), (1, 11, "z")]
+    assert sorted(read(table)) == [*changed, (2, 6, "b")]
+    with pytest.raises(InvalidInputError, match="Keep one of each"):
+        door.spark_sql(spark, new_catalog, merge.replace("(2, 6)", "(2, 6), (2, 7)"))

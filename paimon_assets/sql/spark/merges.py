@@ -8,7 +8,7 @@ Spark joins and decides which WHEN a row meets; the engine's merge finds the row
 keys (see `changes`), changes them and inserts the rest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import reduce
 
@@ -18,12 +18,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType
 
-from paimon_assets.engine.contract.merge_on import MergeOn
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.predicate.predicate import Expression, SourceValue
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
-from paimon_assets.engine.table.write.row_change import WhenMatched, duplicates
+from paimon_assets.engine.table.write.row_change import WhenMatched
 from paimon_assets.spark.dataframes.merge import FrameSource
 from paimon_assets.spark.dataframes.tables import write_dataframe
 from paimon_assets.spark.types import quote, to_spark_type
@@ -79,9 +78,24 @@ class _Plan(Value):
             return self._insert(new)
         texts = [self.statement.on, *(when.condition or "" for when in changing)]
         texts += [text for when in changing for _, text in when.values or ()]
-        own = list(map(self._own, texts))
-        names = changes.named_by(self.schema, own, self.label, self.statement.source_alias)
-        sets = self._set_columns(changing)
+        own, sets = list(map(self._own, texts)), self._set_columns(changing)
+        try:
+            return self._merge(changing, new, own, sets)
+        except InvalidInputError as error:
+            kept = [] if self.schema.has_primary_key else self._kept_columns(changing, sets)
+            if error.kind != "merge-duplicates" or not kept:
+                raise
+        # Equal rows, as far as the texts look, may differ in columns that some WHEN leaves.
+        return self._merge(changing, new, [*own, *kept], sets)
+
+    def _merge(
+        self,
+        changing: Sequence[When],
+        new: DataFrame | None,
+        texts: Sequence[str],
+        sets: Mapping[str, str],
+    ) -> pa.Table:
+        names = changes.named_by(self.schema, texts, self.label, self.statement.source_alias)
         frames = [
             self._change_rows(meets, names, sets)
             for meets in (Meets.MATCHED, Meets.NOT_BY_SOURCE)
@@ -99,7 +113,7 @@ class _Plan(Value):
         builder = self.seen.table.new_row_change_builder().with_condition(self.seen.unless_changed)
         with closing(FrameSource.of(self.label, self.schema, rows, names)) as merged:
             if new is not None:
-                self._refuse_repeated(rows, inserting, merged.on)
+                self._refuse_repeated(rows)
                 merged.inserted = {n: _new(n) for n in self.schema.field_names}
                 merged.inserted_if = _INSERTS
             done = builder.merge_from(
@@ -176,14 +190,20 @@ class _Plan(Value):
         given = equal_columns(f"{quote(self.alias)}.{quote(name)} = {value}")
         return pair in pairs and given == [pair]
 
-    def _refuse_repeated(self, rows: DataFrame, inserting: Sequence[When], on: MergeOn) -> None:
+    def _kept_columns(self, whens: Sequence[When], names: Iterable[str]) -> list[str]:
+        """Return the set columns that some WHEN leaves, named by the table's alias."""
+        values = [self._values(w) if w.acts is Acts.UPDATE else {} for w in whens]
+        kept = (name for name in names if not all(name in given for given in values))
+        return [f"{quote(self.alias)}.{quote(name)}" for name in kept]
+
+    def _refuse_repeated(self, rows: DataFrame) -> None:
         """Refuse to change the row of a key and insert another: which one stays is not known.
 
         Where ON compares the key alone, and its value is inserted, there are none.
         """
         keys, condition = self.schema.primary_keys, self._own(self.statement.on)
         pairs, is_key = equal_columns(condition), len(conjuncts(condition)) == len(keys)
-        values = [self._values(when) for when in inserting]
+        values = [self._values(when) for when in self._whens(Meets.NOT_MATCHED)]
         own = (
             self._is_same(name, each.get(name, "NULL"), pairs) for each in values for name in keys
         )
@@ -191,7 +211,12 @@ class _Plan(Value):
             new = rows.where(_INSERTS).select(*(sf.col(_new(n)).alias(n) for n in keys))
             changed = rows.where(f"{_INSERTS} IS NULL").select(*map(quote, keys))
             for twice in new.join(changed, list(keys), "left_semi").limit(1).collect():
-                raise duplicates(on, 1, twice.asDict())
+                message = (
+                    f"The MERGE into table '{self.label}' changes the row of key {twice.asDict()}"
+                    " and inserts another of it; which of them counts is not known. Compare the"
+                    " primary key alone in ON, and insert the key that ON compares."
+                )
+                raise InvalidInputError(message, kind="merge-duplicates", table=self.label, keys=1)
 
     def _change_rows(
         self, meets: Meets, names: Sequence[str], sets: Mapping[str, str]
