@@ -15,6 +15,8 @@ from tests.testkit.stateful.world import ID, KIND, PART, SEQ, World
 Row = Mapping[int, Any]
 Key = tuple[Any, ...]
 NamedRow = dict[str, Any]
+_NUMBER = -1
+"""Where a row that was appended has its own number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,10 @@ class History:
     def write(self, rows: Iterable[Row]) -> None:
         rows = tuple(rows)
         if self.world.engine == "append":
-            self.state = replace(self.state, appended=(*self.state.appended, *rows))
+            first = self._arrivals + 1
+            self._arrivals += len(rows)
+            numbered = ({**row, _NUMBER: first + n} for n, row in enumerate(rows))
+            self.state = replace(self.state, appended=(*self.state.appended, *numbered))
             return
         self.add([(self._kind(row), row) for row in rows])
 
@@ -145,8 +150,8 @@ class History:
 
     def delete(self, rows: list[Row]) -> None:
         if self.world.engine == "append":
-            gone = set(map(id, rows))
-            kept = tuple(row for row in self.state.appended if id(row) not in gone)
+            gone = {row[_NUMBER] for row in rows}
+            kept = tuple(row for row in self.state.appended if row[_NUMBER] not in gone)
             self.state = replace(self.state, appended=kept)
             return
         self.add([(RowKind.DELETE, row) for row in rows], changes=True)
@@ -155,21 +160,23 @@ class History:
 
     def update(self, rows: list[Row], column: int, value: Any) -> None:
         if self.world.engine == "append":
-            hit = set(map(id, rows))
+            hit = {row[_NUMBER] for row in rows}
             appended = tuple(
-                {**row, column: value} if id(row) in hit else row for row in self.state.appended
+                {**row, column: value} if row[_NUMBER] in hit else row
+                for row in self.state.appended
             )
             self.state = replace(self.state, appended=appended)
             return
         self.add([(RowKind.INSERT, {**row, column: value}) for row in rows], changes=True)
 
     def merge(self, matched: list[Row], given: Mapping[Key, Row], on: list[int]) -> None:
-        now = {id(row): {**row, **given[tuple(row[n] for n in on)]} for row in matched}
+        now = [{**row, **given[tuple(row[n] for n in on)]} for row in matched]
         if self.world.engine == "append":
-            appended = tuple(now.get(id(row), row) for row in self.state.appended)
+            changed = {row[_NUMBER]: row for row in now}
+            appended = tuple(changed.get(row[_NUMBER], row) for row in self.state.appended)
             self.state = replace(self.state, appended=appended)
         else:
-            self.add([(RowKind.INSERT, row) for row in now.values()], changes=True)
+            self.add([(RowKind.INSERT, row) for row in now], changes=True)
 
     def commit(
         self, snapshot: Snapshot, *, added: Iterable[Row] = (), is_logged: bool = False

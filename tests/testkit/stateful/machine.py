@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from paimon_assets import CommitConflictError, DataSplit, EmbeddedExecutor, Table, WriteBuilder
+from paimon_assets import (
+    CommitConflictError,
+    DataSplit,
+    EmbeddedExecutor,
+    Table,
+    TableCatalog,
+    WriteBuilder,
+)
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema
 from paimon_assets.engine.contract.commit_message import WriteResult
 from paimon_assets.engine.contract.context import ReadContext, WriteContext
@@ -16,9 +23,10 @@ from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.data.worker import run_task
 from paimon_assets.engine.embedded import ArrowRows
-from paimon_assets.engine.fileio.local import LocalFileIO
+from paimon_assets.engine.fileio.opening import open_file_io
 from paimon_assets.engine.spec.predicate import predicate as pred
 from paimon_assets.engine.spec.schema.schema import TableSchema
+from paimon_assets.engine.table.write.write_builder import CommitBuilder
 from tests.testkit.faulty_fileio import FaultyFileIO
 from tests.testkit.metadata_tables import foreign_files
 from tests.testkit.predicate_truth import truth
@@ -73,14 +81,16 @@ class PatientExecutor:
         return result
 
     def map_tasks(self, batch: TaskBatch) -> Iterator[tuple[int, bytes]]:
-        file_io = LocalFileIO()
+        file_io = open_file_io(batch.file_io)
         for number, payload in enumerate(batch.payloads):
             yield number, run_task(batch.name, batch.shared, payload, file_io)
         self._turn()
 
 
 T = TypeVar("T")
+Builder = TypeVar("Builder", bound=CommitBuilder)
 
+NAME = "d.t"
 TURNS = 0.2
 """Part of the steps in whose middle another writer has a turn."""
 _IDS = 7
@@ -88,35 +98,48 @@ _FRESH_IDS = 1000
 _TEXTS = ("", "x", "yy", "zz top")
 
 
+def drawn_step(seed: int, number: int, actions: Mapping[str, "Action"]) -> tuple[str, bool, Random]:
+    """Draw a step: its action, whether another writer has a turn, and the source of the rest."""
+    chance = Random(f"{seed}/{number}")  # noqa: S311
+    return chance.choice(list(actions)), chance.random() < TURNS, chance
+
+
 class Machine:
     """Does steps to a table and to its history; each step's choices come from its number alone."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, place: Path | TableCatalog, seed: int) -> None:
         self.seed = seed
         self.world = draw_world(Random(seed))  # noqa: S311 - nothing secret
-        self.table = new_table(directory, self.world.schema, name="d.t")
+        self.table = new_table(place, self.world.schema, name=NAME)
         self.history = History(self.world, self.table.schema)
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
         self.rescaled = False
         self.held: tuple[WriteBuilder, Any, list[Row]] | None = None
         """A writer whose files are written, its messages, and its rows."""
+        self.user: str | None = None
+        """The commit user; a new one each time, if None."""
+        self.is_again = False
+        """Whether a process died in this step before, and may have committed."""
+        self.is_marked = False
+        """Whether a rollback died, whose mark keeps snapshots until orphans are cleaned."""
         self._fresh = _FRESH_IDS
         self._writer_turn: Callable[[Random], None] | None = None
 
     def step(self, number: int, actions: Mapping[str, "Action"], concurrent: "Action") -> None:
         """Do one step."""
-        chance = Random(f"{self.seed}/{number}")  # noqa: S311
-        name = chance.choice(list(actions))
+        name, has_turn, chance = drawn_step(self.seed, number, actions)
         self.trace.append(f"{number:3} {name}")
-        self._writer_turn = None
-        if chance.random() < TURNS:
-            self._writer_turn = lambda random: concurrent(self, random)
+        self._writer_turn = (lambda random: concurrent(self, random)) if has_turn else None
         actions[name](self, chance)
         self.counts[name.rstrip("0123456789")] += 1
 
     def note(self, text: object) -> None:
         self.trace.append(f"      {text}")
+
+    def as_user(self, builder: Builder) -> Builder:
+        """Return a builder that commits as this step's user."""
+        return builder if self.user is None else builder.with_commit_user(self.user)
 
     # Executors of a step
 
@@ -129,7 +152,7 @@ class Machine:
         """Return the table and an executor; perhaps with a turn of another writer inside."""
         writer_turn, self._writer_turn = self._writer_turn, None
         if writer_turn is None:
-            return self.table, PatientExecutor(lambda: None)
+            return self.table, self.hands_alone()
         seed = chance.random()
 
         def turn() -> None:
@@ -141,11 +164,11 @@ class Machine:
         once = Once(turn)
         if chance.random() < 0.5:
             return self.table, PatientExecutor(once)
-        file_io = FaultyFileIO(LocalFileIO(), before=once.at_publish)
+        file_io = FaultyFileIO(self.table._store.file_io, before=once.at_publish)
         table = Table(FileStore.open(file_io, self.table.path))
-        return table, PatientExecutor(lambda: None)
+        return table, self.hands_alone()
 
-    def hands_alone(self) -> PatientExecutor:
+    def hands_alone(self) -> Any:
         """Return an executor for a step without turns of other writers."""
         self._writer_turn = None
         return PatientExecutor(lambda: None)
@@ -226,13 +249,12 @@ class Machine:
 
     def check_everything(self) -> None:
         """Compare every snapshot and tag with its version."""
-        self._writer_turn = None
         assert foreign_files(self.table._store) == []
         ids = [snapshot.id for snapshot in self.table.snapshots()]
         assert ids == sorted(self.history.versions), "other snapshots than commits"
         assert {tag.name for tag in self.table.tags.list()} == set(self.history.tags)
         reader = self.table.new_read_builder()
-        executor = PatientExecutor(lambda: None)
+        executor = self.hands_alone()
         self.agree(reader.to_arrow(executor), self.history.rows())
         for number, version in self.history.versions.items():
             found = reader.at_snapshot(number).to_arrow(executor)
