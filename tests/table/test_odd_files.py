@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from paimon_assets import FormatError, InvalidInputError, Schema
-from paimon_assets.assets.files.source_files import FileSource, checked_schema
+from paimon_assets.assets.files.source_files import FileSource, checked_schema, read_files
 from paimon_assets.engine.data.format.external_files import FileKind, open_external_file
 from paimon_assets.engine.errors import PaimonError
 from paimon_assets.engine.fileio.local import LocalFileIO
@@ -116,6 +116,15 @@ def test_skipped_files_are_listed(tmp_path):
     source = FileSource(folder=str(tmp_path), format="csv")
     assert [f.name for f in source.list_files(LocalFileIO(), str(tmp_path), rest)] == ["1.csv"]
     assert [file.name for file in rest] == ["2.CSV", "3.csv.snappy", "6.csv"]
+
+
+def test_landing_orc_holds_timestamps_of_every_year(tmp_path):
+    path, times = tmp_path / "1.orc", [-62_135_510_400_000_000, None, 0]
+    data = pa.table({"t": pa.array(times, pa.timestamp("us"))})
+    write(path, data)
+    source = FileSource(folder=str(tmp_path), format="orc")
+    found = checked_schema(LocalFileIO(), [str(path)], source, Schema.of({"t": "TIMESTAMP(6)"}))
+    assert read_files(LocalFileIO(), [str(path)], source, found).read_all() == data
 
 
 def test_orc_of_lzo_is_read_without_its_timestamps(catalog, tmp_path):

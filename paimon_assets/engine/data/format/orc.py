@@ -150,8 +150,10 @@ class OrcReader(base.FormatReader):
         has_dates = self._has_julian_dates(schema, is_own=bool(file.options or not file.declared))
         self._julian = JulianTimes(path=self._path, has_dates=True) if has_dates else None
         self._of_spark = frozenset(f.name for f in schema if _is_ntz(f))
+        types = {name: pa.timestamp("us", schema.field(name).type.tz) for name in self._wide}
+        types |= dict.fromkeys(self._of_spark, _NTZ_TYPE)
         return pa.schema(
-            [f.with_type(_NTZ_TYPE) if f.name in self._of_spark else f for f in schema],
+            [f.with_type(types.get(f.name, f.type)) for f in schema],
             schema.metadata,  # type: ignore[arg-type]
         )
 
