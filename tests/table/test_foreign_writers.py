@@ -382,6 +382,45 @@ def test_encrypted_files_are_refused_with_way_out(tmp_path, plain, whole):
     assert table.to_arrow() == data
 
 
+@pytest.mark.parametrize(
+    ("query", "kind", "message", "mended"),
+    [
+        ("SELECT NULL::INTEGER[2] UNION ALL SELECT [1, 2]", "ARRAY<INT>",
+         "Cast arrays of duckdb to lists", "SELECT [1, 2] UNION ALL SELECT NULL::INTEGER[]"),
+        ("SELECT TIME '24:00:00'", "TIME(3)", "write it as a number", "SELECT TIME '23:00:00'"),
+    ],
+)  # fmt: skip
+def test_columns_that_duckdb_writes_oddly_are_refused_with_way_out(
+    tmp_path, query, kind, message, mended
+):
+    (tmp_path / "in").mkdir()
+    path, table = tmp_path / "in" / "a.parquet", new_table(tmp_path, {"v": kind})
+    duckdb.sql(query).project("#1 AS v").write_parquet(str(path))
+    source = FileSource(folder=str(tmp_path / "in"), format="parquet")
+    with refused(FormatError, message, kind="format"):
+        add_segment(table, tmp_path / "in")
+        table.to_arrow()
+    with refused(FormatError, message, kind="source-file"):
+        schema = checked_schema(LocalFileIO(), [str(path)], source, None)
+        read_files(LocalFileIO(), [str(path)], source, schema).read_all()
+    duckdb.sql(mended).project("#1 AS v").write_parquet(str(path))
+    other = new_table(tmp_path, {"v": kind}, name="db.u")
+    add_segment(other, tmp_path / "in")
+    assert other.count() == len(duckdb.sql(mended).fetchall())
+
+
+def test_integers_of_128_bits_are_refused_with_way_out(tmp_path):
+    (tmp_path / "in").mkdir()
+    rows = pl.DataFrame({"v": pl.Series([1, 2], dtype=pl.Int128)})
+    rows.write_parquet(tmp_path / "in" / "a.parquet")
+    table = new_table(tmp_path, {"v": "DECIMAL(38, 0)"})
+    with refused(FormatError, "Cast the integers to DECIMAL", kind="format"):
+        add_segment(table, tmp_path / "in")
+    rows.cast(pl.Decimal(38, 0)).write_parquet(tmp_path / "in" / "a.parquet")
+    add_segment(table, tmp_path / "in")
+    assert table.count("v = 2") == 1
+
+
 def test_lists_of_lists_in_two_levels_are_refused_with_way_out(tmp_path):
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": [[[1]]]}), sink)

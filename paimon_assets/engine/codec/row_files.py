@@ -423,6 +423,10 @@ _WAYS_OUT = {
     " 'spark.sql.parquet.writeLegacyFormat'",
     "Not an Arrow file": "Write it in the file format of Arrow, not as a stream or as Feather of"
     " version 1",
+    "more than 64 bits": "Cast the integers to DECIMAL before they are written",
+    "spanned by list offsets": "Cast arrays of duckdb to lists, as by 'v::INTEGER[]', before they"
+    " are written",
+    "beyond a day": "Leave the column out, or write it as a number or a text",
     "not support|Unsupported (compression|encoding)": "Write the file again with zstd, and Parquet"
     " as version 1 or 2",
 }
