@@ -6,6 +6,7 @@ import time
 from decimal import Decimal
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -426,6 +427,14 @@ def test_texts_that_are_not_utf8_are_refused_by_row(texts, data):
     with refused(InvalidInputError, rf"not valid UTF-8, row {place}\.", kind="input-value"):
         one(column_type, nested.get(column_type, text))
     one("BYTES", plain)
+
+
+@pytest.mark.parametrize("bounds", [(0, 3, 1, 4), (0, 9, 2, 4)])
+def test_texts_whose_bounds_do_not_ascend_are_refused(bounds):
+    places = pa.py_buffer(np.array(bounds, np.int32))
+    text = pa.Array.from_buffers(pa.string(), 3, [None, places, pa.py_buffer(b"abcd")])
+    with refused(InvalidInputError, kind="input-value"):
+        one("STRING", text)
 
 
 @pytest.mark.parametrize("column_type", ["DECIMAL(9, 2)", "ARRAY<DECIMAL(9, 2)>"])

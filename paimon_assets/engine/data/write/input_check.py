@@ -366,9 +366,21 @@ def has_odd_times(values: Any) -> bool:
 
 def _check_bytes(values: Any) -> None:
     if pat.is_string(values.type) or pat.is_decimal(values.type):
-        values.validate(full=True)
+        values.validate()
+        if pat.is_decimal(values.type) or not _is_ascii(values):
+            values.validate(full=True)
     for part in parts_of(values):
         _check_bytes(part)
+
+
+def _is_ascii(texts: Any) -> bool:
+    """Whether all bytes are ASCII, and the bounds of texts ascend: then each text is valid."""
+    if not len(texts):
+        return True
+    _, places, content = texts.buffers()
+    bounds = np.frombuffer(places, np.int32, len(texts) + 1, 4 * texts.offset)
+    data = np.frombuffer(content or b"", np.int8)[bounds[0] : bounds[-1]]
+    return bool(data.min(initial=0) >= 0) and bool((bounds[1:] >= bounds[:-1]).all())
 
 
 def _cast(values: Any, target: Any) -> Any:
