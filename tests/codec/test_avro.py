@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro.avro import RecordSchema, read_container, write_container
+from paimon_assets.engine.codec.avro.avro import (
+    RecordSchema,
+    encode_block,
+    read_container,
+    write_container,
+)
 from paimon_assets.engine.errors import FormatError
 from tests.testkit.codec_strategies import check_damage, longs, texts
 
@@ -28,6 +33,32 @@ records = st.lists(
 SOME = [{"n": number, "s": "x" * number, "t": None} for number in range(50)]
 
 
+WIDE_JSON = {
+    "type": "record",
+    "name": "w",
+    "fields": [
+        {"name": "a", "type": "boolean"},
+        {"name": "b", "type": "float"},
+        {"name": "c", "type": ["null", "double"]},
+        {"name": "d", "type": {"type": "fixed", "name": "x", "size": 2}},
+        {"name": "e", "type": {"type": "array", "items": ["null", "long"]}},
+        {"name": "f", "type": ["null", {**SCHEMA_JSON, "name": "i"}]},
+        {"name": "g", "type": "bytes"},
+    ],
+}
+wide = st.fixed_dictionaries(
+    {
+        "a": st.booleans(),
+        "b": st.floats(width=32, allow_nan=False),
+        "c": st.none() | st.floats(allow_nan=False),
+        "d": st.binary(min_size=2, max_size=2),
+        "e": st.lists(st.none() | longs, max_size=3),
+        "f": st.none() | st.fixed_dictionaries({"n": longs, "s": texts, "t": st.none()}),
+        "g": st.binary(max_size=200),
+    }
+)
+
+
 def by_fastavro(items, codec="null", schema=SCHEMA_JSON):
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(schema), items, codec=codec)
@@ -37,6 +68,20 @@ def by_fastavro(items, codec="null", schema=SCHEMA_JSON):
 @given(records)
 def test_written_rows_are_read_with_instants_as_numbers(items):
     assert list(read_container(write_container(SCHEMA, items), "f")) == items
+
+
+@given(st.lists(wide, max_size=5))
+def test_blocks_are_those_of_fastavro(items):
+    schema, out = fastavro.parse_schema({"type": "array", "items": WIDE_JSON}), io.BytesIO()
+    fastavro.schemaless_writer(out, schema, items)
+    block = encode_block(RecordSchema.of(json.dumps(WIDE_JSON).encode()), items, lambda data: data)
+    assert block.endswith(out.getvalue().removesuffix(b"\0")[1:])
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+def test_number_of_more_than_64_bits_is_not_written(number):
+    with pytest.raises(FormatError, match="64 bits"):
+        write_container(SCHEMA, [{"n": number}])
 
 
 def test_another_reader_reads_written_rows():

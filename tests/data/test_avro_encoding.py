@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_assets.engine.codec.avro.avro import RecordSchema
+from paimon_assets.engine.codec.avro.avro import _parsed_block
 from paimon_assets.engine.data.format.avro import avro_record, encode_rows, shape_of
 from paimon_assets.engine.errors import InvalidInputError
 
@@ -81,7 +81,7 @@ def test_bytes_are_those_of_fastavro(columns):
     schema, arrays = columns
     record, stored = _encode(schema, arrays)
     rows = pa.RecordBatch.from_arrays(stored, names=schema.names)
-    block = RecordSchema.of(json.dumps(record).encode()).block
+    block = _parsed_block(json.dumps(record).encode())
     sink = io.BytesIO()
     for row in rows.to_pylist(maps_as_pydicts="strict"):
         fastavro.schemaless_writer(sink, block["items"], row, disable_tuple_notation=True)

@@ -28,7 +28,7 @@ main(["-w", FOLDER, "ls"], standalone_mode=False)
 _HEAVY = {
     *("pandas", "sqlglot", "obstore", "botocore", "requests", "urllib3", "fsspec", "rich"),
     *("click", "xml", "pyspark", "dagster", "polars", "duckdb", "starlette", "pydantic", "tomllib"),
-    *("email", "pyroaring", "pyarrow.csv", "pyarrow.json", "pyarrow.orc", "numpy.ma"),
+    *("email", "pyroaring", "pyarrow.csv", "pyarrow.json", "pyarrow.orc", "numpy.ma", "fastavro"),
 }
 _ARROW = {"pyarrow", "numpy", "fastavro", "concurrent.futures", "ssl"}
 STEPS = {

@@ -12,7 +12,7 @@ import datetime as dt
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,8 +32,6 @@ from paimon_assets.engine.spec.metadata.manifest import (
     ManifestFileMeta,
 )
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
-
-T = TypeVar("T")
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
 
@@ -161,13 +159,18 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
 
 
 def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
-    def build(raw: avro.Record) -> ManifestFileMeta:
-        members = attributes_of(raw, _META)
-        plain_name(members["file_name"])
-        stats = _simple_stats(**attributes_of(members.pop("partition_stats"), _STATS))
-        return ManifestFileMeta(**members, partition_stats=stats)
-
-    return list(built_records(data, path, build, version=MANIFEST_VERSION))
+    metas, names = [], [_attribute(each["name"]) for each in _META]
+    try:
+        for version, *values in manifest_rows(data, path, MANIFEST_LIST_SCHEMA):
+            if version != MANIFEST_VERSION:
+                raise unsupported_version(path, version, MANIFEST_VERSION)
+            members = dict(zip(names, values, strict=True))
+            plain_name(members["file_name"])
+            members["partition_stats"] = _simple_stats(*members["partition_stats"])
+            metas.append(ManifestFileMeta(**members))
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+    return metas
 
 
 def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
@@ -287,7 +290,16 @@ INDEX_MANIFEST_SCHEMA = record_schema(
 
 
 def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
-    return list(built_records(data, path, _index_entry, version=INDEX_MANIFEST_VERSION))
+    entries = []
+    columnar = _columnar_records(data, path)
+    try:
+        for raw in avro.read_container(data, path) if columnar is None else columnar:
+            if raw.get("_VERSION") != INDEX_MANIFEST_VERSION:
+                raise unsupported_version(path, raw.get("_VERSION"), INDEX_MANIFEST_VERSION)
+            entries.append(_index_entry(raw))
+    except DAMAGED as error:
+        raise damaged_record(path, error) from error
+    return entries
 
 
 def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
@@ -355,19 +367,6 @@ def _check_vectors(file: IndexFileMeta) -> None:
             )
         if vector.cardinality is not None and vector.cardinality < 0:
             raise ValueError(f"a vector of {vector.cardinality} rows")
-
-
-def built_records(
-    data: bytes, path: str, build: Callable[[avro.Record], T], *, version: int
-) -> Iterator[T]:
-    columnar = _columnar_records(data, path)
-    for raw in avro.read_container(data, path) if columnar is None else columnar:
-        if raw.get("_VERSION") != version:
-            raise unsupported_version(path, raw.get("_VERSION"), version)
-        try:
-            yield build(raw)
-        except DAMAGED as error:
-            raise damaged_record(path, error) from error
 
 
 DAMAGED = (KeyError, TypeError, ValueError)
