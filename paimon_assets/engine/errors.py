@@ -30,14 +30,11 @@ CREDENTIALS_OVER = frozenset({ACCESS_DENIED, TOKEN_EXPIRED})
 HIDDEN = "******"
 """Shown in place of a secret value."""
 
-_USER_INFO = re.compile(
-    # The part in front of the @ of abfss://container@account is no secret.
-    r"(?<=://)(?<!abfs://)(?<!abfss://)(?:[^/@:\s'\"]*:[^@\s'\",]*|[^/@\s'\"]*)@"
-)
-_PARAMETER = re.compile(
-    r"(?<=[?&;])((?:[\w.-]*(?:secret|token|signature|credential)[\w.-]*|password|passwd|pwd|sig"
-    r"|accountkey|sharedaccesskey)=)[^&;\s'\"]+",
-    re.IGNORECASE,
+# The part in front of the @ of abfss://container@account is no secret.
+_USER_INFO = r"(?<=://)(?<!abfs://)(?<!abfss://)(?:[^/@:\s'\"]*:[^@\s'\",]*|[^/@\s'\"]*)@"
+_PARAMETER = (
+    r"(?i)(?<=[?&;])((?:[\w.-]*(?:secret|token|signature|credential)[\w.-]*|password|passwd|pwd|sig"
+    r"|accountkey|sharedaccesskey)=)[^&;\s'\"]+"
 )
 Detail = str | int | float | bool | None
 
@@ -52,7 +49,7 @@ def without_secrets(text: str) -> str:
     """
     if "://" not in text:
         return text
-    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", text))
+    return re.sub(_PARAMETER, rf"\1{HIDDEN}", re.sub(_USER_INFO, f"{HIDDEN}@", text))
 
 
 class PaimonError(Exception):

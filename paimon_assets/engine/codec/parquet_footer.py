@@ -32,7 +32,7 @@ _UNITS = {"ms": 0x1C, "us": 0x2C}
 _TYPE_ORDER = 1
 _LIST_BEHIND = 0x19
 """The head of a list in the field behind the last one."""
-_WRITER = re.compile(r"^(.*?)(?: version (\d+)(?:\.(\d+))?.*)?$", re.DOTALL)
+_WRITER = r"(?s)^(.*?)(?: version (\d+)(?:\.(\d+))?.*)?$"
 _NEVER = (1 << 30, 0)
 _ORDERED_BYTES: Mapping[str, tuple[int, int]] = {
     "parquet-rs": (5, 2),  # arrow-rs 641: shorter texts were smaller
@@ -85,7 +85,7 @@ def int96_as_bytes(tail: bytes) -> bytes:
 
 def has_wrong_bounds(created_by: str | None, *, of_decimals: bool) -> bool:
     """Whether bounds of texts and bytes, or of decimals, are wrong in files of a writer."""
-    name, major, minor = _WRITER.fullmatch(created_by or "").groups(default="0")  # type: ignore[union-attr]
+    name, major, minor = re.fullmatch(_WRITER, created_by or "").groups(default="0")  # type: ignore[union-attr]
     right = (_ORDERED_DECIMALS if of_decimals else _ORDERED_BYTES).get(name, (0, 0))
     return (int(major), int(minor)) < right
 

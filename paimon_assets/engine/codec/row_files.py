@@ -175,7 +175,7 @@ class CsvEnd:
 
 def may_be_open_quote(error: pa.ArrowInvalid) -> bool:
     """Whether the cause of a fault may be a quote that is open."""
-    return _AT_OPEN_QUOTE.search(str(error)) is not None
+    return re.search(_AT_OPEN_QUOTE, str(error)) is not None
 
 
 def with_open_quote(
@@ -205,7 +205,7 @@ def with_open_quote(
     row, line, place, later, or_long = list[str](), 0, None, "", ""
     try:
         for row in rows:
-            place = next((at for at, value in enumerate(row) if _LINE_END.search(value)), None)
+            place = next((at for at, value in enumerate(row) if re.search(_LINE_END, value)), None)
             if in_lines and place is not None:
                 break
             line = rows.line_num
@@ -249,7 +249,7 @@ def _lines_of(file: Any, comment: str) -> Iterable[str]:
 
 
 def _line_ends(values: Iterable[str]) -> int:
-    return sum(len(_LINE_END.findall(value)) for value in values)
+    return sum(len(re.findall(_LINE_END, value)) for value in values)
 
 
 def with_place(
@@ -270,7 +270,7 @@ def with_place(
     if str(error).startswith(f"{_CSV_PARSE}Row #"):
         row, _, text = str(error).removeprefix(f"{_CSV_PARSE}Row #").partition(": ")
         return pa.ArrowInvalid(f"line {line_of(int(row))}: {_CSV_PARSE}{text}")
-    fault = _CSV_PLACE.search(str(error))
+    fault = re.search(_CSV_PLACE, str(error))
     if fault is None or int(fault[1]) >= len(names):
         return error
     line = f", line {line_of(int(fault[2]))}" if fault[2] else ""
@@ -284,12 +284,12 @@ _OPEN_QUOTE = (
 )
 _END = "\uffff"
 """No character, so no line of a file is the same, and no option of a CSV has it."""
-_AT_OPEN_QUOTE = re.compile(
+_AT_OPEN_QUOTE = (
     f"^a quote does not close|straddling object|out of sync|cannot infer number of columns|{_END}"
 )
-_LINE_END = re.compile(r"\r\n?|\n")
+_LINE_END = r"\r\n?|\n"
 _CSV_PARSE = "CSV parse error: "
-_CSV_PLACE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
+_CSV_PLACE = r"In CSV column #(\d+): (?:Row #(\d+): )?"
 
 
 class _Blocks(io.RawIOBase):
@@ -402,7 +402,7 @@ def reason_of(error: BaseException, format_name: str) -> str:
     for pattern, way_out in _WAYS_OUT.items():
         if not is_text and re.search(pattern, text):
             return f"{text.rstrip('.')}. {way_out}."
-    if wide := _WIDE_TEXT.search(text):
+    if wide := re.search(_WIDE_TEXT, text):
         return f"{text}. Set the option 'encoding' to {wide[1]}."
     if is_text and re.search("UTF-?8|codec can't", text):
         return (
@@ -410,7 +410,7 @@ def reason_of(error: BaseException, format_name: str) -> str:
         )
     if "specified twice" in text:
         return f"{text}. Correct the record; an object has each of its members once."
-    if _CSV_WIDTH.search(text):
+    if re.search(_CSV_WIDTH, text):
         return f"{text}. Correct the line; a value with the delimiter in it needs quotes."
     if not is_text or not is_no_value(text):
         return text
@@ -431,9 +431,9 @@ _WAYS_OUT = {
     " as version 1 or 2",
 }
 """Part of a message about a sound file that pyarrow does not read → the way out."""
-_WIDE_TEXT = re.compile("^it begins as (utf-[^ ,]+)")
-_CSV_WIDTH = re.compile(r"Expected \d+ columns, got \d+")
-_NO_VALUE = re.compile(
+_WIDE_TEXT = "^it begins as (utf-[^ ,]+)"
+_CSV_WIDTH = r"Expected \d+ columns, got \d+"
+_NO_VALUE = (
     "onver(t|sion)|changed from|ecimal|parse string|from string to|base64|too big to be stored|"
     "lose data|a time (has more|does not)|of a time|no such time"
 )
@@ -442,7 +442,7 @@ _NO_VALUE = re.compile(
 
 def is_no_value(message: str) -> bool:
     """Whether a message is about a text that is no value of a column's type."""
-    return _NO_VALUE.search(message) is not None
+    return re.search(_NO_VALUE, message) is not None
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -19,8 +19,8 @@ from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, DataType, TypeRoot
 from paimon_assets.engine.spec.types.literals import DAYS_OF_400_YEARS, Internal
 
-_ESCAPED = re.compile("[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]")
-_HEX = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_ESCAPED = "[\x00-\x1f\x7f\"#%'*/:=?\\\\{}\\[\\]^]"
+_HEX = "(?:%[0-9A-Fa-f]{2})+"
 _MIDNIGHT = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 
 
@@ -30,7 +30,7 @@ def escape(text: str) -> str:
     >>> escape("a/b c=%:")
     'a%2Fb c%3D%25%3A'
     """
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+    return re.sub(_ESCAPED, lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def unescape(text: str) -> str:
@@ -48,7 +48,7 @@ def unescape(text: str) -> str:
             return data.decode()
         return data.decode("latin-1")
 
-    return _HEX.sub(decode, text)
+    return re.sub(_HEX, decode, text)
 
 
 def date_text(days: int) -> str:

@@ -50,10 +50,9 @@ def refuse_location(name: str, options: Mapping[str, str]) -> None:
 
 _SUFFIX = ".db"
 _DROPPED = ".dropped"
-_LEFTOVER = re.compile(
-    rf"{re.escape(catalog_state.DATABASE_FILE)}|\.{re.escape(catalog_state.DATABASE_FILE)}\.[0-9a-f]{{32}}\.tmp"
-    rf"|\..+\.[0-9a-f]{{32}}{re.escape(_DROPPED)}",
-    re.DOTALL,
+_LEFTOVER = (
+    rf"(?s){re.escape(catalog_state.DATABASE_FILE)}|\.{re.escape(catalog_state.DATABASE_FILE)}\.[0-9a-f]{{32}}\.tmp"
+    rf"|\..+\.[0-9a-f]{{32}}{re.escape(_DROPPED)}"
 )
 """Files in the folder of an empty database: its id, and leftovers of killed processes."""
 _RENAMES_AT_ONCE = frozenset({"file", "hdfs"})
@@ -221,7 +220,7 @@ class FilesystemCatalog:
                 raise _not_empty(name, f"the {kind.removesuffix('s')} '{min(items)}'")
         leftovers = []
         for entry in self.file_io.list_directory(self._database_path(name)):
-            if not _LEFTOVER.fullmatch(entry.name):
+            if not re.fullmatch(_LEFTOVER, entry.name):
                 is_table = entry.is_directory and self._schemas(entry.path).list_ids()
                 raise _not_empty(name, f"'{entry.name}'{'' if is_table else ', which is no table'}")
             leftovers.append(entry.path)

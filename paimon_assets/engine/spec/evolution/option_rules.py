@@ -9,7 +9,6 @@ Source: `org.apache.paimon.schema.SchemaValidation`, `CoreOptions.IMMUTABLE_OPTI
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from difflib import get_close_matches
 from itertools import takewhile
 from typing import Any, NoReturn
 
@@ -30,7 +29,7 @@ _CODECS = (
     *("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
     *("bzip2", "deflate", "lz4_raw", "lzo", "null", "uncompressed", "xz", "zlib", ""),
 )
-_STATS = re.compile(r"none|counts|full|truncate\(0*[1-9]\d*\)|")
+_STATS = r"none|counts|full|truncate\(0*[1-9]\d*\)|"
 _STATS_MODES = "expected none, counts, full or truncate(n)"
 _RETAINED: Mapping[opt.Option[Any], opt.Option[int]] = {
     opt.SNAPSHOT_NUM_RETAINED_MIN: opt.SNAPSHOT_NUM_RETAINED_MIN,
@@ -51,6 +50,8 @@ def _one_of(names: Collection[str]) -> Callable[[str], str | None]:
     def problem(text: str) -> str | None:
         if text in names:
             return None
+        from difflib import get_close_matches
+
         close = get_close_matches(text, names, 1)
         hint = f"; did you mean '{close[0]}'?" if close else ""
         return f"expected one of {', '.join(filter(None, names))}{hint}"
@@ -70,7 +71,7 @@ _CHECKS: Mapping[str, Callable[[str], str | None]] = {
             (opt.FILE_COMPRESSION, opt.CHANGELOG_FILE_COMPRESSION, opt.FILE_COMPRESSION_PER_LEVEL),
         ),
         (
-            lambda text: None if _STATS.fullmatch(text) else _STATS_MODES,
+            lambda text: None if re.fullmatch(_STATS, text) else _STATS_MODES,
             (
                 opt.STATS_MODE,
                 opt.CHANGELOG_FILE_STATS_MODE,

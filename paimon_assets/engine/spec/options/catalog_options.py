@@ -73,7 +73,7 @@ TABLE_DEFAULT_PREFIX = "table-default."
 """Before a key: an option of every table that is created and does not say it."""
 
 
-_SECRET = re.compile(
+_HIDDEN_KEYS = (
     r"secret|passw(or)?d|passphrase|credential|token(?!iz)|signature|bearer|jaas|authorization"
     r"|connection[-_.]?string"
     r"|(access|account|api|private|encryption|service|shared|storage|master|customer|sse)[-_.]?key"
@@ -116,7 +116,7 @@ def _is_secret(key: str, value: str) -> bool:
     return (
         value not in _SWITCH
         and not key.startswith(_OF_COLUMNS)
-        and _SECRET.search(key.lower()) is not None
+        and re.search(_HIDDEN_KEYS, key.lower()) is not None
     )
 
 

@@ -23,7 +23,7 @@ _EPOCH = dt.datetime.fromtimestamp(0, dt.UTC)
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
 
-_PLACE = re.compile("<[a-z]+>")
+_PLACE = "<[a-z]+>"
 _EXPECTED: dict[object, str] = {int: "expected a whole number", float: "expected a number"}
 
 
@@ -51,7 +51,7 @@ class Option(Struct, Generic[T], frozen=True):
 
     def of(self, name: str) -> "Option[T]":
         """Return this option of one column, where the key is a pattern, as `fields.<column>.x`."""
-        return replace(self, key=_PLACE.sub(lambda _: name, self.key))
+        return replace(self, key=re.sub(_PLACE, lambda _: name, self.key))
 
 
 class Options:
@@ -97,7 +97,7 @@ def parse_bool(text: str) -> bool:
             raise ValueError("expected true or false")
 
 
-_MEMORY = re.compile(r"^\s*(\d+)\s*([a-z]*)\s*$", re.IGNORECASE)
+_MEMORY = r"(?i)^\s*(\d+)\s*([a-z]*)\s*$"
 _MEMORY_UNITS: dict[str, int] = {
     unit: 1024**power
     for power, units in enumerate(
@@ -119,14 +119,14 @@ def parse_memory(text: str) -> int:
     >>> parse_memory("128 mb"), parse_memory("1g"), parse_memory("100")
     (134217728, 1073741824, 100)
     """
-    match = _MEMORY.match(text)
+    match = re.match(_MEMORY, text)
     factor = _MEMORY_UNITS.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError("expected a size such as '128 mb'")
     return int(match[1]) * factor
 
 
-_DURATION = re.compile(r"^\s*(\d+)\s*([a-zµ]*)\s*$", re.IGNORECASE)
+_DURATION = r"(?i)^\s*(\d+)\s*([a-zµ]*)\s*$"
 _DURATION_MILLIS = {
     "ms": 1, "milli": 1, "millis": 1, "millisecond": 1, "milliseconds": 1, "": 1,
     "s": 1000, "sec": 1000, "secs": 1000, "second": 1000, "seconds": 1000,
@@ -142,7 +142,7 @@ def parse_duration_ms(text: str) -> int:
     >>> parse_duration_ms("10 s"), parse_duration_ms("1 h")
     (10000, 3600000)
     """
-    match = _DURATION.match(text)
+    match = re.match(_DURATION, text)
     factor = _DURATION_MILLIS.get(match[2].lower()) if match else None
     if match is None or factor is None:
         raise ValueError("expected a duration such as '10 s'")

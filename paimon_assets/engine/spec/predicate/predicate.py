@@ -151,8 +151,8 @@ FUNCTIONS: Mapping[str, tuple[frozenset[types.TypeRoot], types.DataType | None]]
 _WHOLE = types.decimal(19, 0)
 """The type of `abs` of integers: of the smallest BIGINT it is no BIGINT."""
 _WILDCARDS = ("%", "_")
-_PATTERN = re.compile(r"(?:[^\\]|\\[%_\\])*", re.DOTALL)
-_PARTS = re.compile(r"[%_]|\\.|[^%_\\]+", re.DOTALL)
+_PATTERN = r"(?s)(?:[^\\]|\\[%_\\])*"
+_PARTS = r"(?s)[%_]|\\.|[^%_\\]+"
 MOST_DEPTH = 64
 """Most levels of a bound predicate, as functions over it recurse."""
 
@@ -170,13 +170,13 @@ def like_parts(pattern: str) -> tuple[str, ...]:
     >>> like_parts(r"ab%c\_")
     ('ab', '%', 'c', '\\_')
     """
-    if _PATTERN.fullmatch(pattern) is None:
+    if re.fullmatch(_PATTERN, pattern) is None:
         raise InvalidInputError(
             f"The pattern '{pattern}' of LIKE has a backslash before something else than %, _ or a"
             " backslash; write two of them for one.",
             kind="where",
         )
-    return tuple(_PARTS.findall(pattern))
+    return tuple(re.findall(_PARTS, pattern))
 
 
 @lru_cache(maxsize=64)

@@ -250,7 +250,7 @@ def size_text(size: int) -> str:
 
 
 _CARBON_WORDS = {"long": "bigint", "short": "smallint", "byte": "tinyint"}
-_OUTSIDE_PARENTHESES = re.compile(r",(?![^(]*\))")
+_OUTSIDE_PARENTHESES = r",(?![^(]*\))"
 TIMESTAMP_OF_ANY_KIND = "INT96"
 """Type text of Parquet's oldest timestamp, which does not say whether it is an instant."""
 
@@ -293,7 +293,7 @@ def parse_partition_option(
     [('a', 'BIGINT'), ('b', 'DECIMAL(4, 2)')]
     """  # noqa: E501 - the example
     columns = []
-    for item in _OUTSIDE_PARENTHESES.split(text):
+    for item in re.split(_OUTSIDE_PARENTHESES, text):
         name, colon, word = (part.strip().lower() for part in item.partition(":"))
         if not colon or not name or ":" in word:
             shown = ", ".join(f"{key} -> {value}" for key, value in options.items())

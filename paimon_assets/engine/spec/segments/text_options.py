@@ -31,12 +31,12 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 }
 _ESCAPED = {"\\t": "\t", "\\n": "\n", "\\r": "\r", "\\r\\n": "\r\n", "\\u0000": ""}
 _COMMA_LANGUAGES = ("cs", "da", "de", "es", "fi", "fr", "it", "nb", "nl", "pl", "pt", "sv")
-_PATTERN = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']")
+_PATTERN = r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']"
 _FIELDS = {
     "yyyy": "%Y", "uuuu": "%Y", "yy": "%y", "MM": "%m", "M": "%m", "dd": "%d", "d": "%d",
     "HH": "%H", "H": "%H", "mm": "%M", "ss": "%S",
 }  # fmt: skip
-_FRACTION = re.compile(r"([.,])(S{1,9})$")
+_FRACTION = r"([.,])(S{1,9})$"
 
 
 class TimePattern(Value):
@@ -55,10 +55,10 @@ class TimePattern(Value):
         >>> TimePattern.of("yyyy-MM-dd'T'HH:mm")
         TimePattern(format='%Y-%m-%dT%H:%M', fraction_mark='', fraction_digits=0)
         """
-        fraction = _FRACTION.search(pattern)
+        fraction = re.search(_FRACTION, pattern)
         whole = pattern if fraction is None else pattern[: fraction.start()]
         parts, end = [], 0
-        for found in _PATTERN.finditer(whole):
+        for found in re.finditer(_PATTERN, whole):
             if found.start() != end:
                 break
             quoted, letter = found.group(1), found.group(2)

@@ -166,12 +166,12 @@ def _millis_of_day(value: Literal) -> int:
     return _integer(value)
 
 
-_FINE = re.compile(r"(\.\d{6})(\d{1,3})(?!\d)")
+_FINE = r"(\.\d{6})(\d{1,3})(?!\d)"
 
 
 def _nanos(value: Literal) -> int:
     if isinstance(value, str):
-        fine = _FINE.search(value)
+        fine = re.search(_FINE, value)
         if fine is None:
             return _nanos(dt.datetime.fromisoformat(value))
         # Python has no place for nanoseconds.
@@ -188,16 +188,15 @@ def _nanos(value: Literal) -> int:
 
 
 _BOOLEANS = frozenset({"t", "true", "y", "yes", "1", "f", "false", "n", "no", "0"})
-_INTEGER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
-_REAL = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?"
-    r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?)",
-    re.ASCII,
+_INTEGER = r"(?a)[+-]?(?:\d+(?:\.\d*)?|\.\d+)"
+_REAL = (
+    r"(?a)[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fFdD]?"
+    r"|0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?\d+[fFdD]?)"
 )
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
-_NUMBER_OF_UNITS = re.compile(r"-?\d+", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2})?", re.ASCII)
-_TIME = re.compile(r"\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{0,9})?", re.ASCII)
+_DECIMAL = r"(?a)[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+_NUMBER_OF_UNITS = r"(?a)-?\d+"
+_DATE = r"(?a)\d{4}-\d{1,2}(?:-\d{1,2})?"
+_TIME = r"(?a)\d{1,2}:\d{1,2}:\d{1,2}(?:\.\d{0,9})?"
 _UNITS = frozenset({0, 3, 6, 9})
 """Precisions whose timestamps are also written as a number of their units."""
 
@@ -218,7 +217,7 @@ def default_refusal(data_type: types.DataType, text: str) -> str | None:
         return None
     if root in types.INTEGER_ROOTS:
         whole = text.partition(".")[0].strip("+") or 0
-        good = bool(_INTEGER.fullmatch(text)) and holds_integer(data_type, int(whole))
+        good = bool(re.fullmatch(_INTEGER, text)) and holds_integer(data_type, int(whole))
     elif root is types.TypeRoot.DECIMAL:
         good = _is_decimal(data_type, text)
     elif root in types.TIMESTAMP_ROOTS:
@@ -232,7 +231,7 @@ def default_refusal(data_type: types.DataType, text: str) -> str | None:
 
 
 def _is_decimal(data_type: types.AtomicType, text: str) -> bool:
-    if not _DECIMAL.fullmatch(text):
+    if not re.fullmatch(_DECIMAL, text):
         return False
     precision, scale = data_type.precision or 0, data_type.scale or 0
     try:
@@ -243,29 +242,29 @@ def _is_decimal(data_type: types.AtomicType, text: str) -> bool:
 
 
 def _is_date(text: str) -> bool:
-    if _NUMBER_OF_UNITS.fullmatch(text):
+    if re.fullmatch(_NUMBER_OF_UNITS, text):
         return holds_integer(types.integer(), int(text))
     day = text.strip().partition(" ")[0]
-    if not _DATE.fullmatch(day):
+    if not re.fullmatch(_DATE, day):
         return False
     year, month, day_of_month = ([int(part) for part in day.split("-")] + [1])[:3]
     return 1 <= month <= 12 and 1 <= day_of_month <= monthrange(year or 400, month)[1]
 
 
 def _is_time(text: str) -> bool:
-    if _NUMBER_OF_UNITS.fullmatch(text):
+    if re.fullmatch(_NUMBER_OF_UNITS, text):
         return True
-    if not _TIME.fullmatch(text):
+    if not re.fullmatch(_TIME, text):
         return False
     hour, minute, second = (int(part) for part in text.partition(".")[0].split(":"))
     return hour < 24 and minute < 60 and second < 60
 
 
 def _is_timestamp(data_type: types.AtomicType, text: str) -> bool:
-    if _NUMBER_OF_UNITS.fullmatch(text):
+    if re.fullmatch(_NUMBER_OF_UNITS, text):
         return data_type.precision in _UNITS and holds_integer(types.bigint(), int(text))
     day, blank, time = text.partition(" ")
-    if not _DATE.fullmatch(day) or day.count("-") != 2:
+    if not re.fullmatch(_DATE, day) or day.count("-") != 2:
         return False
     year, month, day_of_month = (int(part) for part in day.split("-"))
     exists = year > 0 and 1 <= month <= 12 and 1 <= day_of_month <= 31  # 30 February is its last
@@ -274,7 +273,7 @@ def _is_timestamp(data_type: types.AtomicType, text: str) -> bool:
 
 _CHECKS: Mapping[types.TypeRoot, Callable[[str], bool]] = {
     types.TypeRoot.BOOLEAN: lambda text: text.lower() in _BOOLEANS,
-    **dict.fromkeys(FLOAT_ROOTS, lambda text: _REAL.fullmatch(text.strip()) is not None),
+    **dict.fromkeys(FLOAT_ROOTS, lambda text: re.fullmatch(_REAL, text.strip()) is not None),
     types.TypeRoot.DATE: _is_date,
     types.TypeRoot.TIME: _is_time,
 }
