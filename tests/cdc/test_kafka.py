@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread, Timer
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -568,16 +569,21 @@ def test_sensor_requests_run_when_table_lags(broker: Broker, paimon: PaimonCatal
         assert "made again" in (tick().skip_message)
 
 
-def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> None:
+def test_long_run_commits_every_few_seconds(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each commit is a materialization; a failed commit is logged and repeated."""
+    now = 0.0  # by the clock of the run: it ends after some commits
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("paimon_assets.assets.files.ingestion.time", clock)
     topic, warehouse = broker.create(1), str(tmp_path / "lake")
     asset, sound = table_of(broker, topic), lake(tmp_path / "lake")
     broker.send(topic, *numbered_rows(1, 2))
     ok(asset, sound)
     broker.send(topic, *numbered_rows(3))
-    faults = {60: Fault.FAIL}  # a call whose failure ends a commit
-    unreliable = catalog_on(FaultyFileIO(LocalFileIO(), faults=faults), warehouse)
-    config = cdc.TopicLogConfig(follow_seconds=4, commit_seconds=0.2, reload=True)
+    storage = FaultyFileIO(LocalFileIO())
+    unreliable = catalog_on(storage, warehouse)
+    config = cdc.TopicLogConfig(follow_seconds=60, commit_seconds=0.2, reload=True)
     with dg.DagsterInstance.ephemeral() as instance:
         thread = Thread(
             target=run,
@@ -585,11 +591,14 @@ def test_long_run_commits_every_few_seconds(broker: Broker, tmp_path: Path) -> N
             kwargs={"instance": instance, "run_config": dg.RunConfig(ops={"shop__orders": config})},
         )
         thread.start()
-        for number in itertools.count(4):
+        for number in range(4, 400):
             if not thread.is_alive():
                 break
             broker.send(topic, *numbered_rows(number))
             thread.join(0.3)
+            done = len(instance.fetch_materializations(asset.key, limit=100).records)
+            storage.fail_on = "manifest-*" if done else None  # once: a later commit fails
+            now = 60.0 if storage.fired and done > 2 else 0.0
         [followed] = instance.get_runs()
         assert followed.is_success
         shown: Any = instance.fetch_materializations(asset.key, limit=100).records

@@ -49,7 +49,7 @@ class FaultyFileIO(DelegatingFileIO):
     ) -> None:
         self._inner = inner
         self._faults = dict(faults or {})
-        self._fail_on = fail_on
+        self.fail_on = fail_on
         self._lose_answer_of = lose_answer_of
         self._before = before
         self.fired = False
@@ -85,7 +85,7 @@ class FaultyFileIO(DelegatingFileIO):
         if number in self._faults:
             return self._faults[number]
         name = path.rstrip("/").rsplit("/", 1)[-1]
-        if self._fail_on is not None and fnmatch(name, self._fail_on):
+        if self.fail_on is not None and fnmatch(name, self.fail_on):
             return Fault.FAIL
         if self._lose_answer_of is not None and method in WRITES:
             return Fault.LOSE_ANSWER if fnmatch(name, self._lose_answer_of) else None
