@@ -34,7 +34,7 @@ _ARROW = {"pyarrow", "numpy", "fastavro", "concurrent.futures", "ssl"}
 STEPS = {
     "append and read": (
         f"KEYED = False{_TABLE}{_ROWS}table.append(rows)\ntable.to_arrow()",
-        (162, _HEAVY),
+        (162, _HEAVY | {"difflib"}),
     ),
     "upsert and read": (
         f"KEYED = True{_TABLE}{_ROWS}table.upsert(rows)\ntable.to_arrow()",

@@ -27,7 +27,7 @@ from paimon_assets.engine.fileio.base import FileIO, FileIOSpec
 from paimon_assets.engine.fileio.delegating import RenewedFileIO
 from paimon_assets.engine.fileio.opening import file_io_for
 from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
-from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
+from paimon_assets.engine.spec.evolution.schema_validation import first_schema
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot, Tag
 from paimon_assets.engine.spec.options import catalog_options
 from paimon_assets.engine.spec.options.all_options import Options, parse_duration_ms

@@ -130,7 +130,7 @@ class SchemaManager:
 
     def create(self, schema: Schema, *, time_millis: int) -> TableSchema:
         """Create a table by publishing its first schema."""
-        from paimon_assets.engine.spec.evolution.schema_evolution import first_schema
+        from paimon_assets.engine.spec.evolution.schema_validation import first_schema
 
         first = first_schema(schema, time_millis=time_millis)
         check_formats(self._paths.label, first)

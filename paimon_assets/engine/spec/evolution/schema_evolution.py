@@ -1,4 +1,4 @@
-"""A table's first schema, and (TableSchema, changes) → the next one, or why not.
+"""(TableSchema, changes) → the next one, or why not.
 
 Changes are applied one after the other, each to the result of those before; whether a column is a
 key is asked of the *old* schema, as in Java. Ids are never used again: `highest_field_id` only
@@ -26,19 +26,6 @@ from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
 from paimon_assets.engine.spec.types.cast_rules import cast_refusal, same_type
 from paimon_assets.engine.spec.types.data_types import AtomicType, DataField, TypeRoot
 from paimon_assets.engine.spec.types.literals import default_refusal
-
-
-def first_schema(declared: schemas.Schema, *, time_millis: int) -> schemas.TableSchema:
-    """Return the schema, with id 0, of a new table; refuses a schema that no table may have."""
-    first = schemas.first_table_schema(declared, time_millis=time_millis)
-    for rules in schema_rules(first):
-        first = rules.first_schema(first)
-    option_rules.check_options(first, {})
-    option_rules.check_index_types(first)
-    validate_schema(first)
-    for rules in schema_rules(first):
-        rules.check_schema(first, None)
-    return first
 
 
 def apply_changes(

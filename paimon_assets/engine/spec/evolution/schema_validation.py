@@ -1,4 +1,4 @@
-"""Which declared schemas may become tables.
+"""Which declared schemas may become tables, and their first schema.
 
 Every refusal names the column or option and the way out, before anything is written.
 Source: `org.apache.paimon.schema.SchemaValidation`, and this engine's rules for sequence padding.
@@ -9,11 +9,19 @@ from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.evolution import option_rules
 from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options import all_options as opt
-from paimon_assets.engine.spec.schema.schema import TableSchema, all_field_ids, is_system_name
+from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
+from paimon_assets.engine.spec.schema.schema import (
+    Schema,
+    TableSchema,
+    all_field_ids,
+    first_table_schema,
+    is_system_name,
+)
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     MAX_LENGTH,
@@ -33,6 +41,19 @@ _NOT_A_KEY = _NESTED | {TypeRoot.BLOB, TypeRoot.VARIANT}
 
 def _refuse(message: str) -> NoReturn:
     raise InvalidInputError(message, kind="schema")
+
+
+def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
+    """Return the schema, with id 0, of a new table; refuses a schema that no table may have."""
+    first = first_table_schema(declared, time_millis=time_millis)
+    for rules in schema_rules(first):
+        first = rules.first_schema(first)
+    option_rules.check_options(first, {})
+    option_rules.check_index_types(first)
+    validate_schema(first)
+    for rules in schema_rules(first):
+        rules.check_schema(first, None)
+    return first
 
 
 def validate_schema(schema: TableSchema) -> None:
