@@ -6,7 +6,8 @@ from concurrent.futures import Future
 import pyarrow as pa
 import pytest
 
-from paimon_assets.engine.fileio.ranged import WINDOW, ChangedFileError, KeptEnds, RangedFile
+from paimon_assets.engine.fileio.base import ChangedFileError
+from paimon_assets.engine.fileio.ranged import WINDOW, KeptEnds, RangedFile
 
 MIB = 1024 * 1024
 

@@ -14,8 +14,8 @@ import pytest
 
 from paimon_assets.engine.embedded import EmbeddedExecutor
 from paimon_assets.engine.errors import FormatError, InvalidInputError
+from paimon_assets.engine.fileio.base import ReplacedFileError
 from paimon_assets.engine.fileio.opening import file_io_for
-from paimon_assets.engine.fileio.ranged import ReplacedFileError
 from paimon_assets.engine.table.segments.segment_import import SegmentSource
 from tests.testkit.effort import often
 from tests.testkit.errors import refused

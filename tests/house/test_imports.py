@@ -34,11 +34,11 @@ _ARROW = {"pyarrow", "numpy", "fastavro", "concurrent.futures", "ssl"}
 STEPS = {
     "append and read": (
         f"KEYED = False{_TABLE}{_ROWS}table.append(rows)\ntable.to_arrow()",
-        (162, _HEAVY | {"difflib"}),
+        (160, _HEAVY | {"difflib"}),
     ),
     "upsert and read": (
         f"KEYED = True{_TABLE}{_ROWS}table.upsert(rows)\ntable.to_arrow()",
-        (166, _HEAVY),
+        (164, _HEAVY),
     ),
     "ls": (_LS, (70, (_HEAVY | _ARROW) - {"click"})),
     "task of Spark": (

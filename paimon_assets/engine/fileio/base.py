@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
@@ -51,6 +52,21 @@ class FileStatus(Value):
     @property
     def name(self) -> str:
         return self.path.rstrip("/").rsplit("/", 1)[-1]
+
+
+class ChangedFileError(OSError):
+    """A file has another size than the one it was opened with."""
+
+    def __init__(self, size: int, expected: int) -> None:
+        super().__init__(errno.EIO, f"it has {size} bytes, not {expected}")
+        self.size, self.expected = size, expected
+
+
+class ReplacedFileError(OSError):
+    """A file is not the one that was expected, though it may have the same size."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.EIO, "it was replaced")
 
 
 def missing_file(path: str) -> NotFoundError:

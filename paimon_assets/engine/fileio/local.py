@@ -18,7 +18,13 @@ from paimon_assets.engine.errors import (
     StorageError,
 )
 from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
-from paimon_assets.engine.fileio.base import FileIO, FileIOSpec, FileStatus, missing_file
+from paimon_assets.engine.fileio.base import (
+    FileIO,
+    FileIOSpec,
+    FileStatus,
+    ReplacedFileError,
+    missing_file,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,8 +110,6 @@ class LocalFileIO(FileIO):
             is_it = expected is None or _tag(Path(local_path(path)).stat()) == expected
         if not is_it:
             file.close()
-            from paimon_assets.engine.fileio.ranged import ReplacedFileError
-
             raise ReplacedFileError
         return file
 

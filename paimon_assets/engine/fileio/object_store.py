@@ -176,8 +176,8 @@ class ObjectFileIO(base.FileIO):
             if found == size and not is_other:
                 raise failure from None
         if found == size:
-            raise ranged.ReplacedFileError
-        raise ranged.ChangedFileError(found, size)
+            raise base.ReplacedFileError
+        raise base.ChangedFileError(found, size)
 
     def open_output(self, path: str) -> pa.NativeFile:
         with self._errors(path):

@@ -7,7 +7,6 @@ Other reads fetch a block that doubles as long as they move forward. The end of 
 formats keep their footers, is fetched once; a small file at once.
 """
 
-import errno
 import io
 from bisect import bisect_right
 from collections import deque
@@ -34,21 +33,6 @@ _BLOCKS_HELD = 8
 _DEFAULT_WINDOW = 64 * 1024 * 1024
 
 _Range = tuple[int, int]
-
-
-class ChangedFileError(OSError):
-    """A file has another size than the one it was opened with."""
-
-    def __init__(self, size: int, expected: int) -> None:
-        super().__init__(errno.EIO, f"it has {size} bytes, not {expected}")
-        self.size, self.expected = size, expected
-
-
-class ReplacedFileError(OSError):
-    """A file is not the one that was expected, though it may have the same size."""
-
-    def __init__(self) -> None:
-        super().__init__(errno.EIO, "it was replaced")
 
 
 def tail_start(size: int) -> int:

@@ -8,21 +8,23 @@ Source: `org.apache.paimon.format.FileFormat`.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pyarrow as pa
 from msgspec import field
 
 from paimon_assets.engine.codec.row_files import check_levels, checked_values, reason_of
 from paimon_assets.engine.errors import FormatError, NotFoundError, StorageError, storage_failure
-from paimon_assets.engine.fileio import ranged
-from paimon_assets.engine.fileio.base import FileIO
+from paimon_assets.engine.fileio.base import ChangedFileError, FileIO, ReplacedFileError
 from paimon_assets.engine.spec.options.all_options import Options
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds
 from paimon_assets.engine.spec.segments.text_options import TextOptions
 from paimon_assets.engine.spec.types.data_types import DataField, DataType, TypeRoot
 from paimon_assets.engine.spec.values import Value
+
+if TYPE_CHECKING:
+    from paimon_assets.engine.fileio.ranged import RangedFile
 
 BATCH_BYTES = 128 * 1024 * 1024
 """Default limit of a batch of several rows."""
@@ -113,9 +115,9 @@ class FormatReader(ABC):
             self._open_ranged.limit(all_bytes, own_bytes)
 
     @property
-    def _open_ranged(self) -> ranged.RangedFile | None:
+    def _open_ranged(self) -> "RangedFile | None":
         """The file, if it is on an object store."""
-        return self._source.ranged if isinstance(self._source, ranged.RangedInput) else None
+        return getattr(self._source, "ranged", None)
 
     @abstractmethod
     def _columns(self, file: FileToRead) -> pa.Schema:
@@ -262,7 +264,7 @@ def open_data_file(file_io: FileIO, path: str, file_bytes: int | None) -> pa.Nat
         source = file_io.open_input(path, file_bytes)
     except NotFoundError as error:
         raise _missing(path) from error
-    except ranged.ReplacedFileError as error:
+    except ReplacedFileError as error:
         raise _replacement_error(path) from error
     actual = source.size()
     if file_bytes is not None and actual != file_bytes:
@@ -302,9 +304,9 @@ def named_errors(path: str, format_name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise _missing(path) from error
-    except ranged.ChangedFileError as error:
+    except ChangedFileError as error:
         raise _other_size(path, error.size, error.expected) from error
-    except ranged.ReplacedFileError as error:
+    except ReplacedFileError as error:
         raise _replacement_error(path) from error
     except OSError as error:
         # pyarrow reports damaged pages as OSError without an error number; storage failures of

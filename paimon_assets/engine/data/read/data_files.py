@@ -31,7 +31,6 @@ from paimon_assets.engine.data.format import base
 from paimon_assets.engine.data.format.formats import reader_of
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads
 from paimon_assets.engine.fileio.base import OBJECT_SCHEMES, FileIO
-from paimon_assets.engine.fileio.ranged import read_through
 from paimon_assets.engine.spec.metadata.data_file import BLOB_FORMAT, INDEX_SUFFIX, DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
@@ -154,6 +153,8 @@ class FileRead(Value, dict=True):
             return None
         if file.file_format in _READ_THROUGH:
             source = base.open_data_file(self.file_io, path, file.file_size)
+            from paimon_assets.engine.fileio.ranged import read_through
+
             read_through(source, ahead_bytes=self._ahead_bytes)
             return source
         reader = self._open(file, mapping, path)
