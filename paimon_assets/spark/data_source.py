@@ -68,7 +68,7 @@ from paimon_assets.engine.table.table import Table
 from paimon_assets.engine.table.write.write_builder import WriteBuilder
 from paimon_assets.spark import types as spark_types
 from paimon_assets.spark.failure import encoded_errors
-from paimon_assets.spark.packing import pack, pieces, unpack
+from paimon_assets.spark.packing import LARGE_BYTES, pack, pieces, unpack
 from paimon_assets.spark.preflight import check_workers
 from paimon_assets.spark.table_location import MAX_ROWS, WAREHOUSE, WHERE, Location
 from paimon_assets.spark.worker import RowSource, read_split_rows, write_unrouted
@@ -117,7 +117,8 @@ class SystemTableReader(ReadRows):
         if not self._location.has_catalog_secrets:
             return [InputPartition(None)]
         with encoded_errors():
-            return [InputPartition(pack(p)) for b in self._rows() for p in pieces(b)]
+            found = (piece for rows in self._rows() for piece in pieces(rows, LARGE_BYTES))
+            return [InputPartition(pack(piece)) for piece in found]
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         with encoded_errors():

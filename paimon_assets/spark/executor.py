@@ -47,6 +47,7 @@ from paimon_assets.engine.fileio.opening import current_spec, open_file_io
 from paimon_assets.engine.spec.options.all_options import DYNAMIC_BUCKET_ASSIGNERS, TARGET_FILE_SIZE
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
 from paimon_assets.spark import packing, types, worker
+from paimon_assets.spark.arrow_batches import sized_batches
 from paimon_assets.spark.cluster import in_order, on_curve
 from paimon_assets.spark.failure import Renewal, typed_errors, with_renewal
 from paimon_assets.spark.job_names import name_of_read, named_jobs
@@ -234,7 +235,8 @@ class SparkExecutor:
         else:
             answers = self._route_rows(frame, source, context, context_bytes)
         check_workers(self.session, context.file_io, context.table_path)
-        with typed_errors(), named_jobs(self.session, f"write {context.table}"):
+        name = named_jobs(self.session, f"write {context.table}")
+        with typed_errors(), name, sized_batches(self.session, frame.schema):
             return _result(context, answers.collect())
 
     def rewrite(self, read: ReadContext, splits: Splits, write: WriteContext) -> WriteResult:
@@ -327,7 +329,7 @@ class SparkExecutor:
         plain = (batch.cast(schema) if schema != batch.schema else batch for batch in reader)
         packed = [
             packing.pack(piece)
-            for chunk in packing.chunks(plain, packing.PACKED_BYTES)
+            for chunk in packing.chunks(plain, packing.LARGE_BYTES)
             for piece in packing.pieces(packing.join_batches(chunk))
         ]
         source = worker.RowSource(schema=schema, is_packed=True)

@@ -24,8 +24,13 @@ POSITION_COLUMN = "__paimon_position"
 It decides the order of rows with equal keys and sequences, and is not written.
 """
 
-PACKED_BYTES = 8 * 1024 * 1024
-"""Wished upper limit of the bytes one Spark row carries."""
+PACKED_BYTES = 64 * 1024
+"""Wished upper limit of the bytes of a Spark row that is handed to Python.
+
+Spark's batches hold thousands of rows, and most sessions do not limit their bytes.
+"""
+LARGE_BYTES = 8 * 1024 * 1024
+"""The same of a row that Python gives, and of pieces that are joined."""
 
 _SPARK_NAMES: dict[pa.DataType, str] = {
     pa.int32(): "int",
@@ -87,6 +92,24 @@ def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list
             waiting, waiting_bytes = [], 0
     if waiting:
         yield waiting
+
+
+def join_pieces(packed: Iterable[Packed], limit_bytes: int = LARGE_BYTES) -> Iterator[Packed]:
+    """Join pieces up to about `limit_bytes`, each with the position of its first."""
+    waiting: list[Packed] = []
+    waiting_bytes = 0
+    for piece in packed:
+        waiting.append(piece)
+        waiting_bytes += piece.batch.nbytes
+        if waiting_bytes >= limit_bytes:
+            yield _join(waiting)
+            waiting, waiting_bytes = [], 0
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(packed: list[Packed]) -> Packed:
+    return Packed(packed[0].position, join_batches([piece.batch for piece in packed]))
 
 
 def join_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -31,6 +31,7 @@ from pyspark.sql.utils import is_remote
 
 from paimon_assets.engine.errors import InvalidInputError, PaimonError
 from paimon_assets.engine.spec.values import Value
+from paimon_assets.spark.arrow_batches import MOST_BATCH_BYTES
 from paimon_assets.spark.data_source import register
 from paimon_assets.spark.java import find_java
 
@@ -67,7 +68,7 @@ _SQL_DEFAULTS: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+    "spark.sql.execution.arrow.maxBytesPerBatch": MOST_BATCH_BYTES,
 }
 """Settings of every session we start; each can be changed while it lives."""
 

@@ -123,7 +123,7 @@ def _positioned_chunks(
     """Yield rows in larger chunks, each in the order of its positions."""
     arriving: Iterator[packing.Packed]
     if source.is_packed:
-        arriving = (
+        arriving = packing.join_pieces(
             packing.Packed(position.as_py(), packing.unpack(data.as_py(), source.schema))
             for batch in batches
             for position, data in zip(batch["position"], batch["rows"], strict=True)
@@ -199,8 +199,9 @@ def assign_routed(routing: Routing, batches: Iterable[pa.RecordBatch]) -> Iterat
         schema = _table_schema(context, routing.source)
         for _, group in _groups(batches):
             assigner = HashBucketAssigner(context=context, file_io=file_io)
-            for _, position, data in group:
-                chunk = packing.Packed(position, packing.unpack(data, schema))
+            packed = (packing.Packed(at, packing.unpack(data, schema)) for _, at, data in group)
+            # Rows with positions of their own are in order within a piece only.
+            for chunk in packed if routing.source.has_positions else packing.join_pieces(packed):
                 rows, positions = _split_positions(chunk, routing.source)
                 places = assigner.assign(rows)
                 yield from _distribute(rows, positions, places, routing)
@@ -235,7 +236,11 @@ def _sort(
 ) -> Iterator[pa.RecordBatch]:
     """Unpack routed rows, in the order of the input, without positions."""
     packed = (packing.Packed(position, packing.unpack(data, schema)) for _, position, data in group)
-    return packing.in_position_order(packed) if source.has_positions else (p.batch for p in packed)
+    if source.has_positions:
+        rows = packing.in_position_order(packed)
+    else:
+        rows = (piece.batch for piece in packed)
+    return map(packing.join_batches, packing.chunks(rows, packing.LARGE_BYTES))
 
 
 def write_routed(
@@ -381,7 +386,7 @@ def read_packed(
     def answers() -> Iterator[pa.RecordBatch]:
         for split in _read(batches, context_bytes):
             for batch in split:
-                for piece in packing.pieces(batch):
+                for piece in packing.pieces(batch, packing.LARGE_BYTES):
                     yield one_row(ANSWER_SCHEMA, packing.pack(piece), None)
             yield one_row(ANSWER_SCHEMA, None, None)
 

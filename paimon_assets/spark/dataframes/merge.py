@@ -15,7 +15,7 @@ them to every task. More never does, and a task gets the rows that match its fil
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -49,6 +49,7 @@ from paimon_assets.engine.table.write.row_change import (
     WhenMatched,
     duplicates,
 )
+from paimon_assets.spark.arrow_batches import sized_batches
 from paimon_assets.spark.dataframes import merge_worker
 from paimon_assets.spark.executor import SparkExecutor, parallelism
 from paimon_assets.spark.failure import typed_errors, with_renewal
@@ -171,10 +172,10 @@ class FrameSource(Struct, kw_only=True, dict=True):
         )
         self._packed = packed
         check_workers(self.frame.sparkSession)
-        with typed_errors(), self._name_job("source of merge"):
-            sizes = packed.select("size", "count").collect()
-            self._size = sum(row["size"] for row in sizes)
-            if self._size <= self.held_bytes and sum(row["count"] for row in sizes) <= _HELD_ROWS:
+        with typed_errors(), self._job("source of merge"):
+            [totals] = packed.agg(sf.sum("size"), sf.sum("count")).collect()
+            self._size, count = (total or 0 for total in totals)
+            if self._size <= self.held_bytes and count <= _HELD_ROWS:
                 rows = [bytes(row.rows) for row in packed.select("rows").collect()]
                 self._held = self._from_memory(rows)
                 predicate = self._held.predicate()
@@ -283,7 +284,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
         done = work.mapInArrow(
             partial(merge_worker.change_tasks, shared, source), ddl(ANSWER_SCHEMA)
         )
-        with self._name_job("merge"):
+        with self._job("merge"):
             return done.collect()
 
     def insert(self, prepare: Prepare | None) -> WriteResult:
@@ -301,12 +302,16 @@ class FrameSource(Struct, kw_only=True, dict=True):
             names = {name: name for name in self.columns if name in self.schema.by_name}
         rows = rows.select(*(sf.col(places[given]).alias(name) for name, given in names.items()))
         if prepare is None:
-            with typed_errors(), self._name_job("count the inserts of a merge"):
+            with typed_errors(), self._job("count the inserts of a merge"):
                 return WriteResult(report=WriteReport(rows_in=rows.count()))
         return SparkExecutor(self.frame.sparkSession).map_rows(prepare(), rows)
 
-    def _name_job(self, action: str) -> AbstractContextManager[None]:
-        return named_jobs(self.frame.sparkSession, f"{action} into {self.on.table}")
+    @contextmanager
+    def _job(self, action: str) -> Iterator[None]:
+        session = self.frame.sparkSession
+        name = named_jobs(session, f"{action} into {self.on.table}")
+        with name, sized_batches(session, self.frame.schema):
+            yield
 
     def close(self) -> None:
         self._forget_matches()

@@ -80,19 +80,23 @@ def pack_source(
     """Pack source rows, as `SOURCE_SCHEMA`; of those that come, or that `read` makes of these."""
     arriving = batches if read is None else read(batches)
     rows = (to_spark_batch(batch, schema) for batch in arriving)
-    for waiting in packing.chunks(rows, packing.PACKED_BYTES):
+    for waiting in packing.chunks(rows, packing.LARGE_BYTES):
         for piece in packing.pieces(packing.join_batches(waiting)):
             yield one_row(SOURCE_SCHEMA, piece.nbytes, piece.num_rows, packing.pack(piece))
 
 
 def with_keys(source: SourceRows, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     with encoded_errors():
-        for batch in batches:
-            for packed in batch["rows"]:
-                rows = packing.unpack(packed.as_py(), source.schema)
-                keys = source.on.keys(source.on.convert(rows))
-                columns = [*keys, *rows.columns]
-                yield pa.RecordBatch.from_arrays(columns, schema=source.keyed_schema)
+        pieces = (
+            packing.unpack(packed.as_py(), source.schema)
+            for batch in batches
+            for packed in batch["rows"]
+        )
+        for waiting in packing.chunks(pieces, packing.LARGE_BYTES):
+            rows = packing.join_batches(waiting)
+            keys = source.on.keys(source.on.convert(rows))
+            columns = [*keys, *rows.columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=source.keyed_schema)
 
 
 def source_bounds(
