@@ -331,7 +331,7 @@ class Service(Value, hidden=("storage_options", "_listings")):
 
     def of_id(self, table_id: str) -> Identifier:
         """Return the table of an id: two reads, or all tables if it is not where it was."""
-        if not catalog_state.IDENTITY_ID.fullmatch(table_id):
+        if not re.fullmatch(catalog_state.IDENTITY_ID, table_id):
             raise missing_id(table_id)
         try:
             last = Identifier.parse(self.file_io.read_bytes(self._hint(table_id)).decode())

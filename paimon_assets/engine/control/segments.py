@@ -51,7 +51,7 @@ from paimon_assets.engine.spec.words import printable
 
 _DIRECTORY = "segments"
 _PREFIX, _SUFFIX = "segments-", ".json"
-_GENERATION = re.compile(rf"{_PREFIX}([0-9]{{8}}|[1-9][0-9]{{8,17}}){re.escape(_SUFFIX)}")
+_GENERATION = rf"{_PREFIX}([0-9]{{8}}|[1-9][0-9]{{8,17}}){re.escape(_SUFFIX)}"
 _KEPT_GENERATIONS = 3
 _KEPT_NAMES = 16
 """Generations whose names stay taken, emptied or not."""
@@ -112,7 +112,7 @@ class SegmentRegistry(Value):
         return {
             int(found[1]): status.size
             for status in listed
-            if (found := _GENERATION.fullmatch(status.name))
+            if (found := re.fullmatch(_GENERATION, status.name))
         }
 
     def _publish(self, generation: int, listed: SegmentList) -> bool:

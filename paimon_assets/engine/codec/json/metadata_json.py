@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from reprlib import repr as short
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Annotated, Any, cast
 
 from msgspec import Meta, convert, to_builtins
 from msgspec.structs import fields, replace
@@ -78,12 +78,6 @@ def schema_to_json(schema: TableSchema) -> bytes:
     return json_bytes(_write_document(schema, {"fields": fields, "options": dict(schema.options)}))
 
 
-class _Member(NamedTuple):
-    attribute: str
-    is_needed: bool
-    read: Callable[[Any], Any]
-
-
 def _fields(json: Any) -> tuple[DataField, ...]:
     return tuple(map(parse_field, convert(json, list[dict[str, Any]])))
 
@@ -92,6 +86,8 @@ def _file_name(json: Any) -> str:
     return plain_name(convert(json, str))
 
 
+_Member = tuple[str, bool, Callable[[Any], Any]]
+"""(attribute, whether it is needed, how it is read)."""
 LONG = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "fields": _fields,
@@ -109,7 +105,7 @@ def _members(cls: type[Snapshot | TableSchema]) -> Mapping[str, _Member]:
         hint = LONG if field.type in (int, int | None) else field.type
         read = _READERS.get(field.name, partial(convert, type=hint))
         if field.name != "unknown":
-            members[field.encode_name] = _Member(field.name, field.required, read)
+            members[field.encode_name] = field.name, field.required, read
     return members
 
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, cast
 from uuid import uuid4
 
 from msgspec import Meta, convert, structs, to_builtins
@@ -166,7 +165,7 @@ class NumberedDocument:
         return f"{self._directory}/{self._prefix}{number}.json"
 
 
-class _Newest(NamedTuple):
+class _Newest(Value, kw_only=False):
     numbers: list[int]
     """All that were listed, ascending; none if nothing was published yet."""
     members: Members
@@ -196,14 +195,14 @@ DATABASE_FILE = ".database.json"
 TABLE_FILE = "rest/table.json"
 
 
-IDENTITY_ID = re.compile(r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+IDENTITY_ID = r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"
 """An id: it becomes a part of paths, and other programs may write the folder that stores it."""
 
 
 class Identity(Value, rename="camel"):
     """The creator and the permanent id of a table or database."""
 
-    id: Annotated[str, Meta(pattern=IDENTITY_ID.pattern)]
+    id: Annotated[str, Meta(pattern=IDENTITY_ID)]
     created_at: int
     """Epoch milliseconds of the identity; earlier contents of the folder are older."""
     created_by: str

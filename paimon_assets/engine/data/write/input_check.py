@@ -20,13 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.arrow_types import to_arrow_schema, with_offsets
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing
@@ -37,6 +38,7 @@ from paimon_assets.engine.errors import Detail, InvalidInputError, PaimonError
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import ROW_KIND, VALUE_KIND, TableSchema
 from paimon_assets.engine.spec.types import data_types as types
+from paimon_assets.engine.spec.values import Value
 from paimon_assets.engine.spec.words import counted, sample
 
 if TYPE_CHECKING:
@@ -453,7 +455,7 @@ def _is_nested_lossless(source: Any, target: Any) -> bool:
     return is_lossless_family(source.value_type, target.value_type)
 
 
-class _Part(NamedTuple):
+class _Part(Value, kw_only=False):
     """The values of a column, or of one part of its nested values."""
 
     place: str
@@ -464,7 +466,7 @@ class _Part(NamedTuple):
         """Return the row that holds a value of the part of this number; `inner_parts` counts."""
 
         def length(rows: int) -> int:
-            first = self._replace(values=self.values.slice(0, rows))
+            first = replace(self, values=self.values.slice(0, rows))
             return len(next(islice(inner_parts(first), number, None)).values)
 
         return bisect_right(range(1, len(self.values)), position, key=length)
@@ -487,7 +489,7 @@ def inner_parts(outer: _Part) -> Iterator[_Part]:
     for each in zip(places, parts_of(values), types.inner_types(outer.type), strict=False):
         part = _Part(*each)
         if outer.place:
-            part = part._replace(place=f"{part.place} of {outer.place}")
+            part = replace(part, place=f"{part.place} of {outer.place}")
         yield part
         yield from inner_parts(part)
 

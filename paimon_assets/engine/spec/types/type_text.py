@@ -23,14 +23,9 @@ _TEXT = re.compile(
     r"(?P<nullability> NOT NULL| NULL)?$"
 )
 
-_NESTED = re.compile(
-    r"^(?P<root>[A-Za-z]+)\s*<(?P<inner>.*)>(?:\s+(?P<nullability>NOT\s+NULL|NULL))?$",
-    re.DOTALL | re.IGNORECASE,
-)
-_ROOT = re.compile("ARRAY|MULTISET|MAP|ROW|VECTOR")
-_ROW_FIELD = re.compile(
-    r"^(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`<>]+))\s+(?P<type>.+)$", re.DOTALL
-)
+_NESTED = r"(?si)^(?P<root>[A-Z]+)\s*<(?P<inner>.*)>(?:\s+(?P<nullability>NOT\s+NULL|NULL))?$"
+_ROOT = "ARRAY|MULTISET|MAP|ROW|VECTOR"
+_ROW_FIELD = r"(?s)^(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<name>[^\s`<>]+))\s+(?P<type>.+)$"
 
 _PLAIN = {
     **{root.value: root for root in [*types.TypeRoot][:7]},
@@ -59,7 +54,7 @@ def parse_type(json: Json) -> types.DataType:
     'ARRAY<INT>'
     """
     if isinstance(json, str):
-        nested = _NESTED.match(json.strip())
+        nested = re.match(_NESTED, json.strip()) if "<" in json else None
         return _parse_text(json) if nested is None else _parse_nested(nested, json)
     if isinstance(json, Mapping):
         return _parse_object(json)
@@ -114,7 +109,7 @@ def _parse_nested(match: re.Match[str], text: str) -> types.DataType:
         case "ROW", [_, *_]:
             fields: list[Json] = []
             for number, part in enumerate(parts):
-                field = _ROW_FIELD.match(part)
+                field = re.match(_ROW_FIELD, part)
                 if field is None:
                     message = f"Cannot parse data type '{text}': '{part}' is not \"NAME TYPE\"."
                     raise FormatError(message, kind="data-type")
@@ -148,7 +143,7 @@ def _split(inner: str, text: str) -> list[str]:
 def _parse_object(json: Mapping[str, Json]) -> types.DataType:
     # As Java: the first word of the text is the root, `ARRAY<INT> NOT NULL` is an ARRAY.
     text = str(json.get("type", "")).upper()
-    root = _ROOT.match(text)
+    root = re.match(_ROOT, text)
     if root is None:
         raise FormatError(f"Unknown data type '{text}'.", kind="data-type")
     return _nested_type(root[0], json, nullable="NOT NULL" not in text)
