@@ -15,7 +15,6 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Self
 
@@ -416,17 +415,26 @@ _OTHER_TABLES = {
 """Name of a folder → the kind of table that it is in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class FolderFile:
-    """One file below a folder."""
+class FolderFile(Value, order=True):
+    """One file below a folder; two with other tags may be equal, as ledgers hold no tags."""
 
     name: str
     """Path below the folder; it identifies the file."""
     size: int
     modified_ms: int
     """Epoch milliseconds; 0 if the storage does not say."""
-    tag: str = field(default="", compare=False)
+    tag: str = ""
     """As `FileStatus.tag`."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FolderFile) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[str, int, int]:
+        return self.name, self.size, self.modified_ms
 
     @property
     def is_text(self) -> bool:
