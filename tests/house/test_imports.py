@@ -43,7 +43,7 @@ STEPS = {
     "ls": (_LS, (70, (_HEAVY | _ARROW) - {"click"})),
     "task of Spark": (
         "import paimon_assets.spark.worker",
-        (109, _HEAVY - {"pyspark", "pandas", "email", "xml"}),
+        (107, _HEAVY - {"pyspark", "pandas", "email", "xml"}),
     ),
 }
 """Step → modules of ours at most, and modules that are not loaded."""
