@@ -27,9 +27,9 @@ from paimon_assets.assets.tables.declared_table import EnsuredTable
 from paimon_assets.assets.tables.lineage import COLUMN_LINEAGE
 from paimon_assets.assets.tables.table_write import result_of_earlier_try, result_of_write
 from paimon_assets.assets.translator import DEFAULT_TRANSLATOR, WRITES_COLUMNS
+from paimon_assets.columns.groups import check_column_files
 from paimon_assets.columns.write import ColumnWriteBuilder, RowsBehind
 from paimon_assets.engine.control.catalog.catalog import Identifier
-from paimon_assets.engine.control.features import check_column_files
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.executors import spark_module
 from paimon_assets.engine.spec.evolution.schema_change import add_column

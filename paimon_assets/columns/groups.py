@@ -16,15 +16,17 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.control.compact import LiveBucket, live_buckets
-from paimon_assets.engine.control.features import check_column_files, refuse_ranges
+from paimon_assets.engine.control.features import check_writable, refuse_ranges
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import pack
-from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.errors import InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
 from paimon_assets.engine.spec.metadata.snapshot import CommitKind, Snapshot
+from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
+from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.values import Value
 
 Group = tuple[data_file.DataFileMeta, ...]
@@ -36,6 +38,31 @@ def live_row_count(bucket: LiveBucket, group: Group) -> int:
     """Return the number of rows of a range that are not deleted, by metadata alone."""
     vector = bucket.vectors.get(data_file.anchor_file(group).file_name)
     return data_file.range_row_count(group) - ((vector.cardinality or 0) if vector else 0)
+
+
+def check_column_files(table: str, schema: TableSchema) -> None:
+    """Refuse tables that have no files of some columns alone."""
+    check_writable(table, schema)
+    if schema.has_primary_key:
+        feature = "keyed-columns"
+        reason = (
+            "it has a primary key. Write records of the key and these columns: a normal asset of"
+            f" them, of a table with '{opt.MERGE_ENGINE.key}' = partial-update."
+        )
+    elif not schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
+        feature = "column-files"
+        reason = (
+            f"its files hold all columns. Create it with '{opt.ROW_TRACKING_ENABLED.key}' and"
+            f" '{opt.DATA_EVOLUTION_ENABLED.key}' = true."
+        )
+    else:
+        return
+    raise UnsupportedFeatureError(
+        f"Cannot write single columns of table '{table}': {reason}",
+        kind=f"unsupported-{feature}",
+        table=table,
+        feature=feature,
+    )
 
 
 class ColumnGroups(Value):

@@ -1,7 +1,7 @@
 """The server's numbers in Prometheus' text: its answers, and the health of the tables it serves."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from threading import Lock
 
 import pyarrow as pa
@@ -11,9 +11,26 @@ from prometheus_client.registry import Collector
 
 from paimon_assets.engine.control.catalog.catalog import Catalog
 from paimon_assets.engine.table.system.system_table import GlobalSystemTable
-from paimon_assets.engine.table.system.table_health import NUMBERS
 from paimon_assets.server.principals import Action, Principal
 
+_NUMBERS: Mapping[str, str] = {
+    "score": "100 needs nothing, 50 or less has reached a limit of upkeep.",
+    "row_count": "Physical rows.",
+    "total_bytes": "Bytes of data files.",
+    "file_count": "Data files.",
+    "small_file_count": "Files below half of the target size that share a bucket.",
+    "most_runs": "Sorted runs that a read of one bucket merges, or files it opens.",
+    "level_0_files": "Files that no compaction has seen.",
+    "waiting_files": "Files of postponed rows, which no read shows yet.",
+    "deleted_rows": "Rows that a full compaction would drop.",
+    "snapshot_count": "Snapshots.",
+    "oldest_snapshot_ms": "Time of the oldest snapshot, milliseconds since 1970.",
+    "newest_snapshot_ms": "Time of the newest snapshot, milliseconds since 1970.",
+    "last_compaction_ms": "Time of the newest file of a compaction, milliseconds since 1970.",
+    "consumer_lag": "Snapshots that the slowest consumer is behind.",
+    "iceberg_behind": "Commits that readers of Iceberg do not see in full.",
+}
+"""Numbers of `TableHealth` that are shown, and their descriptions."""
 _SECONDS = (0.005, 0.02, 0.1, 0.5, 2.0, 10.0)
 
 
@@ -68,7 +85,7 @@ class _OfTables(Collector):
         ]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        for name, text in NUMBERS.items():
+        for name, text in _NUMBERS.items():
             gauge = GaugeMetricFamily(f"paimon_table_{name}", text, labels=("database", "table"))
             for row in self._rows:
                 if row[name] is not None:

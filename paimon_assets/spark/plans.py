@@ -1,6 +1,5 @@
 """Spark's plans as Python sees them: classes, sequences, ids of columns; footers of its files."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,19 +12,11 @@ FOOTERS_AT_ONCE = 16
 SPARK_VERSION = b"org.apache.spark.version"
 _FIRST_OF_TODAY = b"3.0.0"
 _OLD_CALENDAR = frozenset({b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96"})
-_BETWEEN = "\ue000"
-_ID = re.compile(r"#(\d+)[^#]*$")
 
 
 def attribute_id(attribute: Any) -> int:
     """Return the id that a column keeps in all plans above."""
     return int(attribute.exprId().id())
-
-
-def attribute_ids(columns: Any) -> list[int]:
-    """Return the ids of a Scala sequence of columns, by one call for all of them."""
-    texts = filter(None, str(columns.mkString(_BETWEEN)).split(_BETWEEN))
-    return [int(found[1]) for text in texts if (found := _ID.search(text))]
 
 
 def class_of(thing: Any) -> str:

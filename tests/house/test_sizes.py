@@ -15,15 +15,15 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (82_697, 368),
+    "core": (82_629, 366),
     "paimon_assets/cdc": (9_831, 44),
-    "paimon_assets/columns": (1_064, 7),
+    "paimon_assets/columns": (1_091, 7),
     "paimon_assets/components": (1_423, 8),
     "paimon_assets/erasure": (1_413, 8),
     "paimon_assets/iceberg": (2_819, 19),
     "paimon_assets/review": (1_217, 8),
-    "paimon_assets/server": (3_566, 18),
-    "paimon_assets/sql": (5_050, 23),
+    "paimon_assets/server": (3_583, 18),
+    "paimon_assets/sql": (5_058, 23),
     "paimon_assets/testing": (106, 1),
     "tests and tools": (110_760, 601),
 }

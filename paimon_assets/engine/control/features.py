@@ -185,23 +185,6 @@ def refuse_ranges(table: str, files: Iterable[DataFileMeta]) -> None:
             _refuse(table, "write columns of", "rows-without-ids", reason)
 
 
-def check_column_files(table: str, schema: TableSchema) -> None:
-    """Refuse tables that have no files of some columns alone."""
-    check_writable(table, schema)
-    if schema.has_primary_key:
-        _refuse(
-            table, "write single columns of", "keyed-columns", "it has a primary key. Write records"
-            f" of the key and these columns: a normal asset of them, of a table with"
-            f" '{opt.MERGE_ENGINE.key}' = partial-update."
-        )  # fmt: skip
-    if not schema.typed_options.get(opt.DATA_EVOLUTION_ENABLED):
-        _refuse(
-            table, "write single columns of", "column-files", "its files hold all columns. Create"
-            f" it with '{opt.ROW_TRACKING_ENABLED.key}' and '{opt.DATA_EVOLUTION_ENABLED.key}' ="
-            " true."
-        )  # fmt: skip
-
-
 def check_sortable(table: str, schema: TableSchema) -> None:
     """Refuse to sort rows that have ids: the sort does not carry them along."""
     if schema.typed_options.get(opt.ROW_TRACKING_ENABLED):

@@ -9,6 +9,7 @@ optimizer knows nothing of it but its columns, and conditions above it hold for 
 A Connect client is not shown the plan: there, tables are read whole where Spark's reader cannot.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -55,7 +56,7 @@ from paimon_assets.engine.table.read.plan import counted_columns, fitting_parts
 from paimon_assets.engine.table.read.read_builder import ReadBuilder
 from paimon_assets.spark.dataframes.tables import to_spark
 from paimon_assets.spark.executor import SparkExecutor
-from paimon_assets.spark.plans import attribute_id, attribute_ids, items
+from paimon_assets.spark.plans import attribute_id, items
 from paimon_assets.spark.python_rows import SessionCache
 from paimon_assets.spark.shortcuts.driver_read import is_driver_read
 from paimon_assets.spark.shortcuts.native_read.scans import is_native, read_natively
@@ -78,6 +79,7 @@ _LEAST_VIEW_BYTES = 64 * 1024
 """The least weight of a view: its plan and the names of its files take memory too."""
 _views = SessionCache(64 * 1024 * 1024)
 """Views of relations, by bytes."""
+_BETWEEN, _ID = "\ue000", re.compile(r"#(\d+)[^#]*$")
 _FIRST_NUMBER = -7_215_331_004_001
 """Where the numbers of placeholders begin; no range of anybody else's begins there."""
 
@@ -251,7 +253,7 @@ def _needed_columns(
     child = node.child() if kind.endswith("MapInArrow") else None
     if child is not None and _kind(child) == "Range" and int(child.start()) == _FIRST_NUMBER:
         number = int(child.end()) - _FIRST_NUMBER
-        known = dict(zip(attribute_ids(node.output()), reads[number - 1].fields(), strict=True))
+        known = dict(zip(_attribute_ids(node.output()), reads[number - 1].fields(), strict=True))
         names = None
         if columns is not None:
             names = frozenset(each.name for key, each in known.items() if key in columns)
@@ -349,7 +351,13 @@ def _value(value: Any, column: DataField) -> Literal:
 
 
 def _references(node: Any) -> frozenset[int]:
-    return frozenset(attribute_ids(node.references().toSeq()))
+    return frozenset(_attribute_ids(node.references().toSeq()))
+
+
+def _attribute_ids(columns: Any) -> list[int]:
+    """Return the ids of a Scala sequence of columns, by one call for all of them."""
+    texts = filter(None, str(columns.mkString(_BETWEEN)).split(_BETWEEN))
+    return [int(found[1]) for text in texts if (found := _ID.search(text))]
 
 
 def _kind(node: Any) -> str:

@@ -1,10 +1,9 @@
 """Values of one type → values of another, column by column: the kernels of `spec.types.cast_rules`.
 
     casting            nested types field by field
-    ├── kernels        which kernel, of all below
+    ├── kernels        which kernel, of all below; lengths of texts and bytes
     ├── numbers        integers, floating point, booleans ⇄ each other and text
     ├── decimals       DECIMAL ⇄ numbers and text
-    ├── texts          lengths of texts and bytes
     ├── times          dates, times, timestamps ⇄ each other and text
     └── cast           the parameters of a kernel, Arrow ⇄ numpy
 

@@ -98,19 +98,11 @@ def parse_bool(text: str) -> bool:
 
 
 _MEMORY = r"(?i)^\s*(\d+)\s*([a-z]*)\s*$"
-_MEMORY_UNITS: dict[str, int] = {
-    unit: 1024**power
-    for power, units in enumerate(
-        [
-            ("", "b", "bytes"),
-            ("k", "kb", "kibibytes"),
-            ("m", "mb", "mebibytes"),
-            ("g", "gb", "gibibytes"),
-            ("t", "tb", "tebibytes"),
-        ]
-    )
-    for unit in units
-}
+_MEMORY_UNITS = {
+    "": 1, "b": 1, "bytes": 1, "k": 2**10, "kb": 2**10, "kibibytes": 2**10,
+    "m": 2**20, "mb": 2**20, "mebibytes": 2**20, "g": 2**30, "gb": 2**30, "gibibytes": 2**30,
+    "t": 2**40, "tb": 2**40, "tebibytes": 2**40,
+}  # fmt: skip
 
 
 def parse_memory(text: str) -> int:

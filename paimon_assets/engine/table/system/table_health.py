@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from paimon_assets.engine.control import compact
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -190,24 +190,6 @@ def _deleted_rows(bucket: compact.LiveBucket, files: Iterable[DataFileMeta]) -> 
 
 
 _FULL_SCORE = 100
-NUMBERS: Mapping[str, str] = {
-    "score": "100 needs nothing, 50 or less has reached a limit of upkeep.",
-    "row_count": "Physical rows.",
-    "total_bytes": "Bytes of data files.",
-    "file_count": "Data files.",
-    "small_file_count": "Files below half of the target size that share a bucket.",
-    "most_runs": "Sorted runs that a read of one bucket merges, or files it opens.",
-    "level_0_files": "Files that no compaction has seen.",
-    "waiting_files": "Files of postponed rows, which no read shows yet.",
-    "deleted_rows": "Rows that a full compaction would drop.",
-    "snapshot_count": "Snapshots.",
-    "oldest_snapshot_ms": "Time of the oldest snapshot, milliseconds since 1970.",
-    "newest_snapshot_ms": "Time of the newest snapshot, milliseconds since 1970.",
-    "last_compaction_ms": "Time of the newest file of a compaction, milliseconds since 1970.",
-    "consumer_lag": "Snapshots that the slowest consumer is behind.",
-    "iceberg_behind": "Commits that readers of Iceberg do not see in full.",
-}
-"""Numbers of `TableHealth` that are shown one by one, and their descriptions."""
 DUE_SCORE = 50
 """The score of a table that just reaches a limit."""
 
