@@ -36,7 +36,6 @@ PARTITION_COLUMNS = "paimon/partition_columns"
 
 _DAY = dt.timedelta(days=1)
 
-
 PartitionColumns = str | Mapping[str, str]
 """The column of the partition key; of a multi-partition key, dimension → column."""
 

@@ -13,15 +13,9 @@ from typing import Any
 import dagster as dg
 from msgspec.structs import replace
 
+from paimon_assets.assets import metadata as md
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check, records_value
 from paimon_assets.assets.failures import naming_arguments
-from paimon_assets.assets.metadata import (
-    PARTITION_ROW_COUNT,
-    ROW_COUNT,
-    SNAPSHOT_ID,
-    Metadata,
-    last_number,
-)
 from paimon_assets.assets.partitions import keys_before
 from paimon_assets.engine.contract.executor import CountingExecutor, RepeatedKeys
 from paimon_assets.engine.errors import InvalidInputError
@@ -76,7 +70,7 @@ def build_row_count_check(
     def evaluate(run: CheckRun) -> dg.AssetCheckResult:
         counting = run.reader().plan_count()
         rows = counting.count(run.executor(counting.physical_rows))
-        metadata: Metadata = {"paimon/rows": rows}
+        metadata: md.Metadata = {"paimon/rows": rows}
         if expected is None:
             passed = (minimum or 0) <= rows and (maximum is None or rows <= maximum)
             note = f"; expected: {_bounds_text(minimum, maximum)}."
@@ -157,7 +151,7 @@ def build_row_count_anomaly_check(
             return _compare_windows(run, rows, windows)
         before = _counts_before(run, runs + 1)
         changes = [late - early for early, late in pairwise(before)]
-        metadata: Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
+        metadata: md.Metadata = {"paimon/rows": rows, "paimon/runs_compared": len(changes)}
         if len(changes) < _FEWEST_CHANGES:
             text = (
                 f"{counted(rows, 'row')}; {len(before)} of the {_FEWEST_CHANGES + 1} earlier runs "
@@ -210,7 +204,7 @@ def _windows_before(run: CheckRun, most: int) -> dict[str, int] | None:
 
 def _compare_windows(run: CheckRun, rows: int, windows: Mapping[str, int]) -> dg.AssetCheckResult:
     shown, compared = f"{counted(rows, 'row')}{run.of_rows}", counted(len(windows), "window")
-    metadata: Metadata = {"paimon/rows": rows, "paimon/windows_compared": len(windows)}
+    metadata: md.Metadata = {"paimon/rows": rows, "paimon/windows_compared": len(windows)}
     if len(windows) < _FEWEST_CHANGES:
         text = f"{shown}; {compared} before it have rows, and {_FEWEST_CHANGES} are needed."
         return run.result(passed=True, description=text, metadata=metadata)
@@ -227,15 +221,15 @@ def _counts_before(run: CheckRun, runs: int) -> list[int]:
     """Return the row counts of earlier snapshots, as materializations have them, oldest first."""
     newest = run.table.latest_snapshot()
     counts: dict[int, int] = {}
-    wanted, row_count = dg.AssetRecordsFilter(asset_key=run.asset.key), ROW_COUNT
+    wanted, row_count = dg.AssetRecordsFilter(asset_key=run.asset.key), md.ROW_COUNT
     if run.run_rows is not None:
         wanted = wanted._replace(asset_partitions=run.partition_keys)
-        row_count = PARTITION_ROW_COUNT
+        row_count = md.PARTITION_ROW_COUNT
     events = run.instance.fetch_materializations(wanted, limit=_EVENTS_PER_RUN * runs)
     for record in events.records:
         event = record.asset_materialization
         numbers = {} if event is None else event.metadata
-        rows, snapshot = (numbers.get(key) for key in (row_count, SNAPSHOT_ID))
+        rows, snapshot = (numbers.get(key) for key in (row_count, md.SNAPSHOT_ID))
         if isinstance(rows, dg.IntMetadataValue) and isinstance(snapshot, dg.IntMetadataValue):
             counts.setdefault(snapshot.value or 0, rows.value or 0)
     counts.pop(0 if newest is None else newest.id, None)
@@ -274,7 +268,7 @@ def build_unique_key_check(
             )
         repeated = find_duplicates(run.reader(), key, run.executor())
         named, keys = ", ".join(key), repeated.keys
-        metadata: Metadata = {
+        metadata: md.Metadata = {
             "paimon/rows": repeated.rows,
             "paimon/duplicate_keys": keys,
             "paimon/rows_with_duplicate_keys": repeated.rows_of_keys,
@@ -347,7 +341,7 @@ def build_sequence_check(
         key = (*schema.primary_keys, *(name for name in fields if name not in schema.primary_keys))
         ties = find_duplicates(run.reader(), key, run.executor(), is_merged=False)
         nulls = _null_rows(run, fields)
-        wraps = last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
+        wraps = md.last_number(run.instance, run.asset.key, SEQUENCE_WRAPS) or 0
         is_padded = bool(schema.typed_options.get(opt.SEQUENCE_AUTO_PADDING))
         named = ", ".join(fields)
         by = "its padding" if is_padded else "arrival alone, which no retry repeats"
@@ -358,7 +352,7 @@ def build_sequence_check(
         }
         text = "; ".join(finding for finding, count in findings.items() if count)
         text = text or f"{named} orders {counted(ties.rows, 'stored row')}"
-        metadata: Metadata = {
+        metadata: md.Metadata = {
             "paimon/stored_rows": ties.rows,
             "paimon/null_sequences": nulls,
             "paimon/sequence_ties": ties.keys,

@@ -15,16 +15,10 @@ from typing import Any, NamedTuple
 import dagster as dg
 from msgspec.structs import replace
 
+from paimon_assets.assets import metadata as md
 from paimon_assets.assets import sensors
 from paimon_assets.assets.external_tables import OpenCatalog
 from paimon_assets.assets.failures import naming_arguments
-from paimon_assets.assets.metadata import (
-    DATA_VERSION,
-    Metadata,
-    newest_data,
-    size_metadata,
-    snapshot_or_none,
-)
 from paimon_assets.assets.resource import PaimonCatalogResource
 from paimon_assets.assets.translator import DEFAULT_RESOURCE_KEY, TABLE_NAME, identifier_of
 from paimon_assets.engine.control.catalog.catalog import Identifier
@@ -77,7 +71,7 @@ def change_since(table: Table, seen: Seen | None) -> Change | None:
     if not change.is_new:
         return change
     note = "" if seen is None else _gap_text(table, newest, seen)
-    return replace(change, data=newest_data(table, newest), note=note)
+    return replace(change, data=md.newest_data(table, newest), note=note)
 
 
 def _gap_text(table: Table, newest: Snapshot, seen: Seen) -> str:
@@ -87,12 +81,12 @@ def _gap_text(table: Table, newest: Snapshot, seen: Seen) -> str:
             f"Snapshot {seen.snapshot_id} was seen before, but the newest is {newest.id}: the "
             "table was rolled back or created again."
         )
-    then = newest if newest.id == seen.snapshot_id else snapshot_or_none(table, seen.snapshot_id)
+    then = newest if newest.id == seen.snapshot_id else md.snapshot_or_none(table, seen.snapshot_id)
     if then is not None and then.time_millis != seen.time_millis:
         return (
             f"Snapshot {seen.snapshot_id} is another one than before: the table was created again."
         )
-    if newest.id > seen.snapshot_id and snapshot_or_none(table, seen.snapshot_id + 1) is None:
+    if newest.id > seen.snapshot_id and md.snapshot_or_none(table, seen.snapshot_id + 1) is None:
         return f"Snapshots since {seen.snapshot_id} have expired before they were looked at."
     return ""
 
@@ -147,7 +141,7 @@ def build_new_snapshots_sensor(
             if change is None:
                 return
             newest = change.newest
-            sizes = size_metadata(table, newest) if change.is_new else {}
+            sizes = md.size_metadata(table, newest) if change.is_new else {}
             for key in tables[identifier] if change.is_new else ():
                 events.append(_event(key, identifier, change, sizes))
                 steps.append((*key.path, change.before, change.version))
@@ -180,10 +174,10 @@ def build_new_snapshots_sensor(
 
 
 def _event(
-    key: dg.AssetKey, identifier: Identifier, change: Change, sizes: Metadata
+    key: dg.AssetKey, identifier: Identifier, change: Change, sizes: md.Metadata
 ) -> dg.AssetMaterialization:
     data = change.data or change.newest
-    metadata: Metadata = {
+    metadata: md.Metadata = {
         TABLE_NAME: str(identifier),
         "paimon/snapshot_id": change.newest.id,
         "paimon/schema_id": change.newest.schema_id,
@@ -201,7 +195,7 @@ def _event(
         asset_key=key,
         description=change.note or f"Snapshot {data.id} was committed.",
         metadata=metadata,
-        tags={DATA_VERSION: change.version},
+        tags={md.DATA_VERSION: change.version},
     )
 
 

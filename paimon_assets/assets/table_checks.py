@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import dagster as dg
 import pyarrow as pa
 
+from paimon_assets.assets import metadata as md
 from paimon_assets.assets.check_run import CheckOptions, CheckRun, define_check
 from paimon_assets.assets.failures import naming_arguments
 from paimon_assets.assets.files.landing import compare_landing, quarantine_value
@@ -21,15 +22,6 @@ from paimon_assets.assets.files.ledger import names_text
 from paimon_assets.assets.files.source_files import FileSource, checked_schema
 from paimon_assets.assets.jobs.compaction_backlog import due_compaction
 from paimon_assets.assets.jobs.table_picture import levels_table
-from paimon_assets.assets.metadata import (
-    CHANGES,
-    Metadata,
-    checked_snapshot,
-    columns_metadata,
-    grid,
-    loss_metadata,
-    newest_data,
-)
 from paimon_assets.assets.tables import declared_table
 from paimon_assets.engine.codec.rest.structure import changes_to_json
 from paimon_assets.engine.control.clock import Clock, SystemClock
@@ -86,7 +78,7 @@ def build_freshness_check(
             data = (
                 last_change(store, newest, bind(where, store.schema))
                 if where
-                else newest_data(run.table, newest)
+                else md.newest_data(run.table, newest)
             )
             files = (entry.file for entry in run.table.state.live_files(newest, where))
             time_ms = data.time_millis if data else newest_file_ms(files)
@@ -96,13 +88,13 @@ def build_freshness_check(
         age = dt.timedelta(milliseconds=max(0, clock.now_millis() - time_ms))
         committed = dt.datetime.fromtimestamp(time_ms / 1000, tz=dt.UTC)
         shown = f"{committed:%Y-%m-%d %H:%M:%S} UTC"
-        metadata: Metadata = {
+        metadata: md.Metadata = {
             "paimon/age_seconds": age.total_seconds(),
             "paimon/committed": dg.MetadataValue.timestamp(committed),
         }
         name = "A file"
         if data is not None:
-            metadata |= checked_snapshot(data, "paimon/data_snapshot_id")
+            metadata |= md.checked_snapshot(data, "paimon/data_snapshot_id")
             name = f"Snapshot {data.id}"
         return run.result(
             passed=age <= max_age,
@@ -210,7 +202,7 @@ def build_quarantine_check(
         landing = compare_landing(run.paimon, run.table, asset.key, source)
         folder, pending = landing.folder, landing.pending
         quarantined = [each for each in pending.quarantined if run.may_hold(each.file.name)]
-        metadata: Metadata = {"paimon/files_in_quarantine": len(quarantined)}
+        metadata: md.Metadata = {"paimon/files_in_quarantine": len(quarantined)}
         text = f"All files of '{folder}' that were looked at could be read."
         if quarantined:
             metadata["paimon/quarantine"] = quarantine_value(quarantined)
@@ -261,8 +253,8 @@ def build_schema_check(
         offer = reconciling_changes(stored, declared)
         metadata = {
             "paimon/schema_id": stored.id,
-            "paimon/differences": grid({"difference": line} for line in differences),
-            CHANGES: dg.MetadataValue.json(changes_to_json(offer.changes)),
+            "paimon/differences": md.grid({"difference": line} for line in differences),
+            md.CHANGES: dg.MetadataValue.json(changes_to_json(offer.changes)),
         }
         if offer.unreachable:
             metadata["paimon/unreachable"] = "\n".join(offer.unreachable)
@@ -286,7 +278,7 @@ def _schemas_of_files(run: CheckRun, declared: Schema) -> dg.AssetCheckResult:
     if not lines:
         text = f"{shown} have the declared columns."
         return run.result(passed=True, description=text, metadata={})
-    table = grid(
+    table = md.grid(
         {"schema": number, "files": files[number], "difference": difference}
         for number, difference in lines
     )
@@ -345,8 +337,8 @@ def build_overflow_check(
             passed=not plan.loses,
             description=f"{text}." if text else "No pending change casts a stored value.",
             metadata={
-                CHANGES: dg.MetadataValue.json(changes_to_json(changes)),
-                **loss_metadata(plan, run.table.path, show=run.shows_values),
+                md.CHANGES: dg.MetadataValue.json(changes_to_json(changes)),
+                **md.loss_metadata(plan, run.table.path, show=run.shows_values),
             },
         )
 
@@ -398,7 +390,7 @@ def build_source_overflow_check(
             description=f"{counted(len(new), 'waiting file')}: {text}.",
             metadata={
                 "paimon/files": len(new),
-                **columns_metadata(columns, folder, show=run.shows_values),
+                **md.columns_metadata(columns, folder, show=run.shows_values),
             },
         )
 

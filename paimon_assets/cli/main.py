@@ -22,7 +22,6 @@ from paimon_assets.engine.spec.words import did_you_mean
 Commands = Mapping[str, Mapping[str, tuple[str, str]]]
 """Heading of the help → name of the command → (its module below `cli`, its summary)."""
 
-
 EXIT_CODES: Mapping[type[BaseException], int] = {
     errors.NotFoundError: 3,
     errors.AlreadyExistsError: 4,
@@ -40,7 +39,6 @@ use of the command; 11 is a question that was not answered with yes."""
 NOT_CONFIRMED = 11
 JSON_ASKED = "paimon-assets.json"
 """Key of click's `Context.meta`: whether the command was given --json."""
-
 
 _ELSEWHERE = {"describe": "schema", "desc": "schema", "show": "ls", "stats": "analyze"}
 """Name of a command in other programs → its name here."""

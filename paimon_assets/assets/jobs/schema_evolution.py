@@ -15,26 +15,17 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from paimon_assets.assets import metadata as md
 from paimon_assets.assets import translator as naming
 from paimon_assets.assets.failures import dagster_failures, failure_of, naming_arguments
 from paimon_assets.assets.jobs.declared_tables import DeclaredTable, DeclaredTables, TableLike
-from paimon_assets.assets.metadata import (
-    Metadata,
-    schema_change_metadata,
-    schema_change_text,
-    table_metadata,
-)
 from paimon_assets.assets.resource import PaimonCatalogResource, catalog_resource
 from paimon_assets.engine.add_ons import load_sql
 from paimon_assets.engine.codec.rest.structure import changes_from_json
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.evolution import schema_change as sc
 from paimon_assets.engine.spec.schema.schema import TableSchema
-from paimon_assets.engine.table.schema_changes import (
-    SchemaChangePlan,
-    change_made_since,
-    refuse_losses,
-)
+from paimon_assets.engine.table import schema_changes
 
 SCHEMA_EVOLUTION_OP = "evolve_schema"
 
@@ -143,30 +134,30 @@ def _run(
     changes, key = _changes_of(config.changes), target.asset_key
     table = paimon.catalog().get_table(target.identifier)
     overflow = sc.OnOverflow(config.on_overflow.value)
-    effect: Metadata = {}
+    effect: md.Metadata = {}
 
-    def describe(plan: SchemaChangePlan) -> None:
-        context.log.info("Table %s: %s", table.name, schema_change_text(plan))
-        effect.update(schema_change_metadata(plan, table.path, show=paimon.show_values))
+    def describe(plan: schema_changes.SchemaChangePlan) -> None:
+        context.log.info("Table %s: %s", table.name, md.schema_change_text(plan))
+        effect.update(md.schema_change_metadata(plan, table.path, show=paimon.show_values))
 
-    def judge(plan: SchemaChangePlan) -> None:
+    def judge(plan: schema_changes.SchemaChangePlan) -> None:
         describe(plan)
         if overflow is sc.OnOverflow.REFUSE:
-            refuse_losses(table.name, plan, show_values=paimon.show_values)
+            schema_changes.refuse_losses(table.name, plan, show_values=paimon.show_values)
 
     def report(schema: TableSchema) -> None:
-        metadata = {**table_metadata(table.refresh()), **effect, "paimon/schema_id": schema.id}
+        metadata = {**md.table_metadata(table.refresh()), **effect, "paimon/schema_id": schema.id}
         text = f"Schema {schema.id}."
         context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
 
     if config.dry_run:
         plan = table.plan_alter(changes, executor=paimon.new_executor)
         describe(plan)
-        text = f"Dry run: {schema_change_text(plan)}"
+        text = f"Dry run: {md.schema_change_text(plan)}"
         metadata = {"paimon/dry_run": True, **effect}
         context.log_event(dg.AssetObservation(key, description=text, metadata=metadata))
         return
-    earlier = change_made_since(table.state.store, changes, _began_millis(context))
+    earlier = schema_changes.change_made_since(table.state.store, changes, _began_millis(context))
     if earlier is not None:
         context.log.info("Schema %d was made by an earlier try of this run.", earlier.id)
         report(earlier)

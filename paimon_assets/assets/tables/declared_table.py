@@ -67,7 +67,6 @@ MERGED_BY: Mapping[SchemaPolicy, Mapping[str, str]] = {
 }
 """Policy → options of a write that does the same where nothing is declared but by the rows."""
 
-
 SchemaLike = Any
 """A `Schema`, a mapping or Arrow's schema (`Schema.of`), a schema or model of pandera;
 None for the columns of the first frame."""

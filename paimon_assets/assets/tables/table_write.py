@@ -18,16 +18,8 @@ import dagster as dg
 import pyarrow as pa
 from pydantic import Field
 
+from paimon_assets.assets import metadata as md
 from paimon_assets.assets.failures import TRY_AGAIN, choice_of
-from paimon_assets.assets.metadata import (
-    DIFF,
-    Metadata,
-    diff_table,
-    last_number,
-    partition_metadata,
-    report_metadata,
-    state_of,
-)
 from paimon_assets.assets.partitions import RunPartitions, only_rows_of
 from paimon_assets.assets.provenance import Step
 from paimon_assets.assets.resource import PaimonCatalogResource
@@ -53,7 +45,7 @@ from paimon_assets.engine.table.write.staged_batch import BatchRefusedError
 from paimon_assets.engine.table.write.write_builder import WriteBuilder, WriteOutcome
 
 SCHEMA_ID = "paimon/schema_id"
-NOTHING_WRITTEN: Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}
+NOTHING_WRITTEN: md.Metadata = {"paimon/rows_in": 0, "paimon/rows_written": 0}
 """Numbers of a run that wrote no row, so that plots over time have no gaps."""
 
 _ROWS_EXIST = "rows-exist"
@@ -184,7 +176,7 @@ class Materialized(Value):
     """The result of a write."""
 
     result: dg.MaterializeResult[Any]
-    by_partition: Mapping[str, Metadata]
+    by_partition: Mapping[str, md.Metadata]
     check_results: Sequence[dg.AssetCheckResult]
     """Results of the checks before the commit; `result` has them too."""
 
@@ -235,7 +227,7 @@ class TableWrite(Value, dict=True):
         started = time.monotonic()
         outcome = self._write(produced.value)
         checks = self._audit.results()
-        metadata: Metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
+        metadata: md.Metadata = {"paimon/write_seconds": round(time.monotonic() - started, 3)}
         metadata |= produced.metadata or {}
         results = [*(produced.check_results or ()), *checks]
         result = result_of_write(self.paimon, self.step, self.ensured, outcome, metadata, results)
@@ -247,9 +239,9 @@ class TableWrite(Value, dict=True):
         snapshot: Snapshot | None,
         checks: Sequence[dg.AssetCheckResult],
     ) -> Materialized:
-        by_partition: Mapping[str, Metadata] = {}
+        by_partition: Mapping[str, md.Metadata] = {}
         if self.partitions is not None and snapshot is not None:
-            by_partition = partition_metadata(self.table, snapshot, self.partitions)
+            by_partition = md.partition_metadata(self.table, snapshot, self.partitions)
         return Materialized(result=result, by_partition=by_partition, check_results=checks)
 
     def _partition_read(self) -> ReadBuilder:
@@ -407,7 +399,7 @@ def result_of_earlier_try(
         snapshot.id,
         table.name,
     )
-    metadata: Metadata = {"paimon/already_committed": True}
+    metadata: md.Metadata = {"paimon/already_committed": True}
     return result_of(paimon, table, snapshot.id, metadata, check_results)
 
 
@@ -416,7 +408,7 @@ def result_of_write(
     step: Step,
     ensured: EnsuredTable,
     outcome: WriteOutcome | None,
-    metadata: Metadata,
+    metadata: md.Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a write; None or no snapshot means nothing was written."""
@@ -446,11 +438,11 @@ def result_of_write(
             table.name,
         )
     summary = {"paimon/summary": _summary(report, metadata)}
-    metadata = {**summary, **report_metadata(report, table.schema), **metadata}
+    metadata = {**summary, **md.report_metadata(report, table.schema), **metadata}
     return result_of(paimon, table, snapshot.id, metadata, check_results)
 
 
-def _summary(report: WriteReport, metadata: Metadata) -> str:
+def _summary(report: WriteReport, metadata: md.Metadata) -> str:
     """Return the run as a sentence."""
     taken: Any = metadata.get("paimon/files_ingested")
     text = f"{counted(taken, 'file')}: " if taken else ""
@@ -468,13 +460,13 @@ def result_of(
     paimon: PaimonCatalogResource,
     table: Table,
     snapshot_id: int | None,
-    metadata: Metadata,
+    metadata: md.Metadata,
     check_results: Sequence[dg.AssetCheckResult] = (),
 ) -> dg.MaterializeResult[Any]:
     """Return the materialization of a snapshot, or of the newest for None: nothing was added."""
     snapshot = table.snapshot(snapshot_id)
     is_new = snapshot_id is not None
-    state, version = state_of(table, snapshot, is_new=is_new, rows_shown=paimon.rows_shown)
+    state, version = md.state_of(table, snapshot, is_new=is_new, rows_shown=paimon.rows_shown)
     return dg.MaterializeResult(
         metadata={**metadata, **state, **metadata},  # the run before the table
         check_results=list(check_results),
@@ -482,12 +474,12 @@ def result_of(
     )
 
 
-def _schema_changes(step: Step, table: Table, schema_before: int | None) -> Metadata:
+def _schema_changes(step: Step, table: Table, schema_before: int | None) -> md.Metadata:
     """Return the difference to the schema of the asset's last materialization.
 
     `schema_before` is the schema before the run, for an asset without a materialization.
     """
-    last = last_number(step.instance, step.asset_key, SCHEMA_ID) if step.asset_key else None
+    last = md.last_number(step.instance, step.asset_key, SCHEMA_ID) if step.asset_key else None
     before = schema_before if last is None else last
     if before is None or before == table.schema.id:
         return {}
@@ -497,4 +489,4 @@ def _schema_changes(step: Step, table: Table, schema_before: int | None) -> Meta
     lines = schema_diff(earlier, schemas[table.schema.id]) if earlier is not None else ()
     if not lines:
         return {}
-    return {DIFF: diff_table(lines), "paimon/schema_before": before}
+    return {md.DIFF: md.diff_table(lines), "paimon/schema_before": before}

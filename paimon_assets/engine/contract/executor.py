@@ -73,7 +73,6 @@ def as_ended(futures: Collection[Future[T]]) -> Iterator[Future[T]]:
 RowsT_contra = TypeVar("RowsT_contra", contravariant=True)
 """Rows that an executor takes: a RecordBatchReader, on Spark also a DataFrame."""
 
-
 EXAMPLES = 20
 """Most repeated keys that are shown."""
 ROWS = "rows"

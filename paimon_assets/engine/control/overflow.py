@@ -19,11 +19,7 @@ from paimon_assets.engine.contract import report_tasks as tasks
 from paimon_assets.engine.contract.executor import TaskBatch
 from paimon_assets.engine.contract.wire import dump
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.scan.segment_scan import (
-    how_written,
-    readable_files,
-    text_segments,
-)
+from paimon_assets.engine.control.scan import segment_scan as segs
 from paimon_assets.engine.fileio.base import FileIOSpec
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
@@ -106,9 +102,9 @@ def plan_overflow(
     if snapshot is None or not plan.columns:
         return plan
     casts_floats = new.typed_options.get(CAST_FLOAT_TO_BOOLEAN)
-    texts = text_segments(store, snapshot, predicate)
-    text_options = {segment.name_prefix: how_written(store, segment) for segment in texts}
-    for entry in readable_files(store, snapshot, predicate):
+    texts = segs.text_segments(store, snapshot, predicate)
+    text_options = {segment.name_prefix: segs.how_written(store, segment) for segment in texts}
+    for entry in segs.readable_files(store, snapshot, predicate):
         file, path, undecided = entry.file, store.file_path(entry), []
         schema = store.schemas.schema(file.schema_id)
         bounds = value_bounds(schema, file)

@@ -23,13 +23,7 @@ from paimon_assets.engine.data.nested import has_char, without_blanks
 from paimon_assets.engine.data.threads import CALLER_ONLY, Threads, Work
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
 from paimon_assets.engine.spec.predicate import predicate as pred
-from paimon_assets.engine.spec.schema.schema import (
-    KEPT_SINCE,
-    SEQUENCE_NUMBER,
-    VALUE_KIND,
-    TableSchema,
-    key_field,
-)
+from paimon_assets.engine.spec.schema import schema as table_schema
 from paimon_assets.engine.spec.types import cast_rules
 from paimon_assets.engine.spec.types.data_types import TIMESTAMP_ROOTS, DataField
 from paimon_assets.engine.spec.values import Value
@@ -69,7 +63,7 @@ class FieldMapping(Value):
     def of(
         fields: Sequence[DataField],
         system_fields: Sequence[DataField],
-        file_schema: TableSchema,
+        file_schema: table_schema.TableSchema,
         path: str,
         *,
         table: str = "",
@@ -164,9 +158,9 @@ class FieldMapping(Value):
 
     def without_absent(self, present: Collection[str]) -> FieldMapping:
         """Return the mapping of a file that has these columns: `KEPT_SINCE` may be missing."""
-        if KEPT_SINCE not in self.sources or KEPT_SINCE.name in present:
+        if table_schema.KEPT_SINCE not in self.sources or table_schema.KEPT_SINCE.name in present:
             return self
-        sources = (None if source is KEPT_SINCE else source for source in self.sources)
+        sources = (None if source is table_schema.KEPT_SINCE else source for source in self.sources)
         return replace(self, sources=tuple(sources))
 
     def apply_all(
@@ -272,7 +266,9 @@ def _nullable(field: DataField) -> DataField:
     return field if field.type.nullable else replace(field, type=replace(field.type, nullable=True))
 
 
-def file_schema_of(schemas: Mapping[int, TableSchema], schema_id: int, path: str) -> TableSchema:
+def file_schema_of(
+    schemas: Mapping[int, table_schema.TableSchema], schema_id: int, path: str
+) -> table_schema.TableSchema:
     schema = schemas.get(schema_id)
     if schema is None:
         message = (
@@ -318,7 +314,7 @@ def _is_pushable(part: pred.Predicate, held: Mapping[str, tuple[DataField, DataF
             return False
 
 
-def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
+def key_value_fields(schema: table_schema.TableSchema) -> tuple[DataField, ...]:
     """Return the columns of a primary-key table's data files, in file order.
 
     Keys are stored twice: as `_KEY_<name>` and among the columns. Thin files lack the first, so
@@ -330,5 +326,5 @@ def key_value_fields(schema: TableSchema) -> tuple[DataField, ...]:
     >>> [field.name for field in key_value_fields(first_table_schema(declared, time_millis=0))]
     ['_KEY_id', '_SEQUENCE_NUMBER', '_VALUE_KIND', 'p', 'id', 'v']
     """
-    keys = (key_field(field) for field in schema.key_fields)
-    return (*keys, SEQUENCE_NUMBER, VALUE_KIND, *schema.fields)
+    keys = (table_schema.key_field(field) for field in schema.key_fields)
+    return (*keys, table_schema.SEQUENCE_NUMBER, table_schema.VALUE_KIND, *schema.fields)

@@ -17,13 +17,7 @@ import pyarrow.fs as pafs
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio import atomic
-from paimon_assets.engine.fileio.base import (
-    FileIO,
-    FileIOSpec,
-    FileStatus,
-    foreign_path,
-    missing_file,
-)
+from paimon_assets.engine.fileio import base as fileio
 
 _MEMORY_LOCK = threading.Lock()
 _RENAMING_SCHEMES = frozenset({"hdfs", "viewfs"})
@@ -110,16 +104,16 @@ def modified_ms(info: Mapping[str, Any]) -> int:
     return int(modified * 1000)
 
 
-class ArrowFileIO(FileIO):
+class ArrowFileIO(fileio.FileIO):
     def __init__(
-        self, filesystem: pafs.FileSystem, spec: FileIOSpec, *, backend: Any = None
+        self, filesystem: pafs.FileSystem, spec: fileio.FileIOSpec, *, backend: Any = None
     ) -> None:
         self._filesystem = filesystem
         self._spec = spec
         self._backend = backend
 
     @property
-    def spec(self) -> FileIOSpec:
+    def spec(self) -> fileio.FileIOSpec:
         return self._spec
 
     def read_bytes(self, path: str) -> bytes:
@@ -201,15 +195,17 @@ class ArrowFileIO(FileIO):
     def file_size(self, path: str) -> int:
         info = self._info(path)
         if info.type is not pafs.FileType.File:
-            raise missing_file(path)
+            raise fileio.missing_file(path)
         return int(info.size)
 
-    def list_directory(self, path: str) -> list[FileStatus]:
+    def list_directory(self, path: str) -> list[fileio.FileStatus]:
         inner, base = self._inner(path).rstrip("/"), path.rstrip("/")
         with self._errors(path):
             found = self._entries(inner)
         statuses = [
-            FileStatus(path=f"{base}/{name}", size=size, is_directory=is_dir, modified_ms=modified)
+            fileio.FileStatus(
+                path=f"{base}/{name}", size=size, is_directory=is_dir, modified_ms=modified
+            )
             for name, size, is_dir, modified in found
         ]
         return sorted(statuses, key=lambda status: status.path)
@@ -309,7 +305,7 @@ class ArrowFileIO(FileIO):
         if not found:
             return path
         if scheme != self._spec.scheme:
-            raise foreign_path(path, self._spec.scheme)
+            raise fileio.foreign_path(path, self._spec.scheme)
         if scheme in _RENAMING_SCHEMES:
             return "/" + rest.partition("/")[2]
         return "/" + rest if scheme == "memory" else rest
@@ -321,7 +317,7 @@ class ArrowFileIO(FileIO):
         except errors.PaimonError:
             raise
         except FileNotFoundError as error:
-            raise missing_file(path) from error
+            raise fileio.missing_file(path) from error
         except Exception as error:
             text = f"Storage '{self._spec.scheme}' failed at '{path}' ({type(error).__name__})."
             kind = errors.ACCESS_DENIED if atomic.is_refused(error) else None

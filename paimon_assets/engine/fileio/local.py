@@ -17,21 +17,14 @@ from paimon_assets.engine.errors import (
     NotFoundError,
     StorageError,
 )
+from paimon_assets.engine.fileio import base as fileio
 from paimon_assets.engine.fileio.atomic import link_if_absent, temporary_name
-from paimon_assets.engine.fileio.base import (
-    FileIO,
-    FileIOSpec,
-    FileStatus,
-    ReplacedFileError,
-    missing_file,
-)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-_SPEC = FileIOSpec()
-
+_SPEC = fileio.FileIOSpec()
 
 _SCHEME = "file:"
 
@@ -61,7 +54,7 @@ def storage_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise missing_file(path) from error
+        raise fileio.missing_file(path) from error
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise InvalidInputError(
@@ -88,13 +81,13 @@ _MOST_LISTINGS = 5
 """Beyond the first, while files are deleted; of thousands, a name more or less decides nothing."""
 
 
-class LocalFileIO(FileIO):
+class LocalFileIO(fileio.FileIO):
     """Files of this machine. Publishing is one hard link, see `fileio.atomic`."""
 
     _expected: Mapping[str, str] = MappingProxyType({})
 
     @property
-    def spec(self) -> FileIOSpec:
+    def spec(self) -> fileio.FileIOSpec:
         return _SPEC
 
     def read_bytes(self, path: str) -> bytes:
@@ -110,7 +103,7 @@ class LocalFileIO(FileIO):
             is_it = expected is None or _tag(Path(local_path(path)).stat()) == expected
         if not is_it:
             file.close()
-            raise ReplacedFileError
+            raise fileio.ReplacedFileError
         return file
 
     def expect(self, tags: Mapping[str, str]) -> None:
@@ -184,7 +177,7 @@ class LocalFileIO(FileIO):
         with storage_errors(path):
             return Path(local_path(path)).stat().st_size
 
-    def list_directory(self, path: str) -> list[FileStatus]:
+    def list_directory(self, path: str) -> list[fileio.FileStatus]:
         """List a directory, not its subdirectories; empty if it does not exist.
 
         Files that were there all the while are listed. A name that is gone when it is looked at may
@@ -250,7 +243,7 @@ def _tag(stat: os.stat_result) -> str:
     return f"{stat.st_mtime_ns}-{stat.st_ino}"
 
 
-def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
+def _list(base: str, local: str) -> tuple[list[fileio.FileStatus], bool]:
     """Return the entries of a directory, and whether one vanished and may have a successor."""
     statuses, torn = [], False
     try:
@@ -267,7 +260,7 @@ def _list(base: str, local: str) -> tuple[list[FileStatus], bool]:
                     raise
                 directory = entry.is_dir()
                 statuses.append(
-                    FileStatus(
+                    fileio.FileStatus(
                         path=f"{base}/{entry.name}",
                         size=0 if directory else stat.st_size,
                         is_directory=directory,

@@ -21,16 +21,10 @@ import pyarrow as pa
 
 from paimon_assets.engine import errors
 from paimon_assets.engine.fileio import base, ranged
+from paimon_assets.engine.fileio import object_clients as clients
 from paimon_assets.engine.fileio import object_uploads as uploads
 from paimon_assets.engine.fileio import request_planner as planner
 from paimon_assets.engine.fileio.atomic import NEEDS_SERVER, NO_ATOMIC_PUBLISH, temporary_name
-from paimon_assets.engine.fileio.object_clients import (
-    BUCKET_MISSING,
-    NOT_OF_S3,
-    client_of,
-    listing_of,
-    os_error,
-)
 from paimon_assets.engine.fileio.parallel_requests import Together, is_witnessed, send
 from paimon_assets.engine.fileio.s3_listing import NoListingError, Page, S3Listing
 
@@ -106,7 +100,7 @@ class ObjectFileIO(base.FileIO):
                 result = store.get(key)
             except FileNotFoundError as error:
                 if self._spec.scheme in base.S3_SCHEMES and "<Code>" not in str(error):
-                    raise OSError(errno.EIO, f"404 {NOT_OF_S3}") from None
+                    raise OSError(errno.EIO, f"404 {clients.NOT_OF_S3}") from None
                 raise
             data = bytes(_whole(result.bytes(), result.meta["size"]))
             self._planner.keep(path, result.meta["e_tag"], data)
@@ -168,7 +162,8 @@ class ObjectFileIO(base.FileIO):
             if found == size and (not tag or version.setdefault("tag", tag) == tag):
                 return pa.py_buffer(_whole(result.bytes(), end - start))
         except Exception as error:  # noqa: BLE001 - it is raised again
-            failure, is_other = os_error(error), type(error).__name__ == "PreconditionError"
+            failure = clients.os_error(error)
+            is_other = type(error).__name__ == "PreconditionError"
             found = size
             with suppress(errors.PaimonError):
                 if _BEYOND_THE_END in str(failure):
@@ -260,7 +255,7 @@ class ObjectFileIO(base.FileIO):
             try:
                 result = store.put(key, data, mode="create", attributes={_MARK: mark})
             except Exception as error:  # noqa: BLE001 - after any error the stored object decides
-                return self._looked_up(path, mark, os_error(error))
+                return self._looked_up(path, mark, clients.os_error(error))
             if not self._is_stored(result, data):
                 return self._looked_up(path, mark, OSError(errno.EIO, _NOT_STORED))
             self._planner.keep(path, result["e_tag"], data)
@@ -321,10 +316,10 @@ class ObjectFileIO(base.FileIO):
         try:
             store.put(probe, b"probe", mode="create")
         except Exception as error:
-            failure = os_error(error)
+            failure = clients.os_error(error)
             if isinstance(failure, FileExistsError):
                 return True
-            if failure.errno == BUCKET_MISSING:
+            if failure.errno == clients.BUCKET_MISSING:
                 raise
             kind, failed = errors.ACCESS_DENIED, f"Not permitted to create '{probe}'"
             if not isinstance(failure, PermissionError):
@@ -434,7 +429,7 @@ class ObjectFileIO(base.FileIO):
         return next(iter(self._pages(above, offset=offset)), [])
 
     def _listing(self, path: str) -> S3Listing | None:
-        return listing_of(
+        return clients.listing_of(
             self._spec.scheme, planner.root_of(path).rpartition("/")[2], self._options
         )
 
@@ -496,7 +491,7 @@ class ObjectFileIO(base.FileIO):
     def _delete_slash(self, path: str, key: str) -> None:
         """Delete an object whose name ends with a slash, which obstore cannot name."""
         bucket = planner.root_of(path).rpartition("/")[2]
-        client = client_of(self._spec.scheme, bucket, self._options)
+        client = clients.client_of(self._spec.scheme, bucket, self._options)
         endpoint = client.config.get("endpoint")
         if endpoint is None:
             endpoint = f"https://s3.{client.config['region']}.amazonaws.com"
@@ -506,7 +501,7 @@ class ObjectFileIO(base.FileIO):
             "virtual-hosted-style-request": "true",
             "disable-bulk-delete": "true",
         }
-        client_of(self._spec.scheme, bucket, options).delete("")
+        clients.client_of(self._spec.scheme, bucket, options).delete("")
 
     def delete_empty_directory(self, path: str) -> bool:
         """Delete the objects that stand for an empty directory; return whether it is gone."""
@@ -553,7 +548,7 @@ class ObjectFileIO(base.FileIO):
             raise base.foreign_path(path, self._spec.scheme)
         bucket, _, key = rest.partition("/")
         single = {"disable-bulk-delete": "true"} if alone and scheme in base.S3_SCHEMES else {}
-        return client_of(scheme, bucket, {**self._options, **single}), key.strip("/")
+        return clients.client_of(scheme, bucket, {**self._options, **single}), key.strip("/")
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
@@ -562,16 +557,16 @@ class ObjectFileIO(base.FileIO):
         except errors.PaimonError:
             raise
         except Exception as error:  # noqa: BLE001 - it is raised again
-            raise self._name_path(path, error) from os_error(error)
+            raise self._name_path(path, error) from clients.os_error(error)
 
     def _name_path(self, path: str, error: Exception) -> errors.PaimonError:
-        failure = os_error(error)
+        failure = clients.os_error(error)
         if isinstance(failure, FileNotFoundError):
             return base.missing_file(path)
         if isinstance(error, ValueError):
             message = f"'{path}' is no path of an object store: it has an empty part, '.' or '..'."
             return errors.InvalidInputError(message, kind="path")
-        if failure.errno == BUCKET_MISSING:
+        if failure.errno == clients.BUCKET_MISSING:
             text = (
                 f"The bucket of '{path}' does not exist. Look at its name, or create it with the "
                 "storage's own tools; no bucket is created here."

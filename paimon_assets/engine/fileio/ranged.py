@@ -60,7 +60,6 @@ class Window:
 
 WINDOW = Window()
 
-
 EndKey = tuple[tuple[tuple[str, str], ...], str, int]
 """(options of the storage, path, bytes of the file)."""
 

@@ -53,7 +53,6 @@ _WORDS = {
     Loss.FORBIDDEN: "null",
 }
 
-
 ExecutorChoice = Executor[Any] | Callable[[], Executor[Any]] | None
 """Reads the files that statistics do not decide; a function is called only if there are any."""
 

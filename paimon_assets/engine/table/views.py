@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from paimon_assets.engine.control.catalog.catalog import Catalog, Identifier, ViewCatalog
 from paimon_assets.engine.errors import NotFoundError, UnsupportedFeatureError
@@ -56,15 +57,7 @@ class Views:
 
     def get(self, name: str) -> View:
         """Return a view."""
-        schema = self._catalog.get_view(Identifier.parse(name)).schema
-        return View(
-            name=name,
-            fields=schema.fields,
-            query=schema.query,
-            dialects=schema.dialects,
-            comment=schema.comment,
-            options=schema.options,
-        )
+        return View(name=name, **asdict(self._catalog.get_view(Identifier.parse(name)).schema))
 
     def create(
         self,

@@ -41,14 +41,7 @@ from paimon_assets.engine.spec.predicate.predicate import Expression, Predicate
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.literals import Literal
 from paimon_assets.engine.table.table import Table
-from paimon_assets.engine.table.write.row_change import (
-    ArrowSource,
-    Prepare,
-    RowChangeBuilder,
-    RowChangeOutcome,
-    WhenMatched,
-    duplicates,
-)
+from paimon_assets.engine.table.write import row_change
 from paimon_assets.spark.arrow_batches import sized_batches
 from paimon_assets.spark.dataframes import merge_worker
 from paimon_assets.spark.executor import SparkExecutor, parallelism
@@ -72,13 +65,14 @@ and a task looks up as many rows of the table at once (`matches.ROWS_AT_ONCE`)."
 
 
 def merge_dataframe(
-    target: Table | RowChangeBuilder,
+    target: Table | row_change.RowChangeBuilder,
     frame: DataFrame,
     *,
     on: Sequence[str],
-    when_matched: WhenMatched | Mapping[str, Expression | Literal] = WhenMatched.UPDATE,
+    when_matched: row_change.WhenMatched
+    | Mapping[str, Expression | Literal] = row_change.WhenMatched.UPDATE,
     inserts: bool = True,
-) -> RowChangeOutcome:
+) -> row_change.RowChangeOutcome:
     """Merge a DataFrame into a table: matching rows are updated or deleted, new ones inserted.
 
     Args:
@@ -122,7 +116,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
     inserted_if: str | None = None
     """A boolean column of the source: rows where it is not true are not inserted."""
     _packed: DataFrame | None = None
-    _held: ArrowSource | None = None
+    _held: row_change.ArrowSource | None = None
     """The source rows, if they are few; then the next fields are None."""
     _rows: DataFrame | None = None
     _matched: DataFrame | None = None
@@ -185,12 +179,12 @@ class FrameSource(Struct, kw_only=True, dict=True):
         self._packed = None
         return predicate
 
-    def _from_memory(self, packed: Sequence[bytes]) -> ArrowSource:
+    def _from_memory(self, packed: Sequence[bytes]) -> row_change.ArrowSource:
         """Return the source rows as a source in this process's memory."""
         on, schema = self.on, self._source.schema
         rows = pa.Table.from_batches([unpack(data, schema) for data in packed], schema)
         runner = _OneJob(self.frame.sparkSession)
-        held = ArrowSource.of(on.table, self.schema, rows, on.names, runner)
+        held = row_change.ArrowSource.of(on.table, self.schema, rows, on.names, runner)
         if self.inserted is not None:
             columns = {name: rows.column(given) for name, given in self.inserted.items()}
             held.insertable = pa.table(columns)
@@ -216,7 +210,9 @@ class FrameSource(Struct, kw_only=True, dict=True):
         double = groups.agg(sf.count("*").alias("rows"), *examples).where("rows > 1")
         count, *example = double.agg(sf.count("*"), *examples).collect()[0]
         if count:
-            raise duplicates(self.on, count, dict(zip(self.on.names, example, strict=True)))
+            raise row_change.duplicates(
+                self.on, count, dict(zip(self.on.names, example, strict=True))
+            )
         bounds = [
             unpack(bytes(part.bounds), source.bounds_schema)
             for part in parts
@@ -287,7 +283,7 @@ class FrameSource(Struct, kw_only=True, dict=True):
         with self._job("merge"):
             return done.collect()
 
-    def insert(self, prepare: Prepare | None) -> WriteResult:
+    def insert(self, prepare: row_change.Prepare | None) -> WriteResult:
         if self._held is not None:
             return self._held.insert(prepare)
         rows, source = self._evaluate_source(), self._source

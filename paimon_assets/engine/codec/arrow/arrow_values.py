@@ -115,7 +115,6 @@ _FAMILIES: dict[types.TypeRoot, Callable[[Any], bool]] = {
 }
 """Arrow types whose values serve for a Paimon type without a cast that could lose something."""
 
-
 _SIGN = np.uint64(1 << 63)
 
 

@@ -190,7 +190,6 @@ _MOST_TYPES = 20_000
 _MOST_LONG_BITS = 63
 _CRC_BYTES = 4
 
-
 CODEC_ERRORS = (zlib.error, zstd.ZstdError, lzma.LZMAError)
 """Errors of decompressors for damaged bytes, beside FormatError."""
 

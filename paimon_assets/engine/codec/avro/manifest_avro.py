@@ -20,17 +20,7 @@ import pyarrow.types as pat
 
 from paimon_assets.engine.codec.avro import avro
 from paimon_assets.engine.errors import FormatError
-from paimon_assets.engine.spec.metadata import data_file
-from paimon_assets.engine.spec.metadata.manifest import (
-    DELETION_VECTORS_INDEX,
-    DeletionVectorMeta,
-    FileKind,
-    GlobalIndexMeta,
-    IndexFileMeta,
-    IndexManifestEntry,
-    ManifestEntry,
-    ManifestFileMeta,
-)
+from paimon_assets.engine.spec.metadata import data_file, manifest
 from paimon_assets.engine.spec.paths import plain_name, plain_names, straight_path
 
 _NAMESPACE = "org.apache.paimon.avro.generated"
@@ -86,13 +76,11 @@ def _attribute(name: str) -> str:
 MANIFEST_VERSION = 2
 """`_VERSION` of the records of manifests and manifest lists."""
 
-
 _STATS = (
     field("_MIN_VALUES", "bytes"),
     field("_MAX_VALUES", "bytes"),
     nullable("_NULL_COUNTS", array(["null", "long"])),
 )
-
 
 _FILE_FIELDS = (
     field("_FILE_NAME", "string"),
@@ -136,12 +124,13 @@ _META = (
 MANIFEST_LIST_SCHEMA = record_schema(*_META)
 _FILE_RECORD, _META_RECORD = record_of(_FILE_FIELDS), record_of(_META)
 
-
-KeepEntry = Callable[[FileKind, bytes, int, int], bool]
+KeepEntry = Callable[[manifest.FileKind, bytes, int, int], bool]
 """(kind, partition, bucket, total buckets) → whether an entry is wanted."""
 
 
-def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list[ManifestEntry]:
+def read_manifest(
+    data: bytes, path: str, keep: KeepEntry | None = None
+) -> list[manifest.ManifestEntry]:
     """Read a manifest. Cost: about 10 µs an entry."""
     entries = []
     try:
@@ -152,13 +141,15 @@ def read_manifest(data: bytes, path: str, keep: KeepEntry | None = None) -> list
             kind = _FILE_KINDS[number]
             if keep is None or keep(kind, partition, bucket, total_buckets):
                 built = _data_file(file)
-                entries.append(ManifestEntry(kind, partition, bucket, total_buckets, built))
+                entries.append(
+                    manifest.ManifestEntry(kind, partition, bucket, total_buckets, built)
+                )
     except DAMAGED as error:
         raise damaged_record(path, error) from error
     return entries
 
 
-def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
+def read_manifest_list(data: bytes, path: str) -> list[manifest.ManifestFileMeta]:
     metas, names = [], [_attribute(each["name"]) for each in _META]
     try:
         for version, *values in manifest_rows(data, path, MANIFEST_LIST_SCHEMA):
@@ -167,17 +158,17 @@ def read_manifest_list(data: bytes, path: str) -> list[ManifestFileMeta]:
             members = dict(zip(names, values, strict=True))
             plain_name(members["file_name"])
             members["partition_stats"] = _simple_stats(*members["partition_stats"])
-            metas.append(ManifestFileMeta(**members))
+            metas.append(manifest.ManifestFileMeta(**members))
     except DAMAGED as error:
         raise damaged_record(path, error) from error
     return metas
 
 
-def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+def write_manifest(entries: Iterable[manifest.ManifestEntry]) -> bytes:
     return avro.write_container(MANIFEST_SCHEMA, list(map(_entry_record, entries)))
 
 
-def _entry_record(entry: ManifestEntry) -> avro.Record:
+def _entry_record(entry: manifest.ManifestEntry) -> avro.Record:
     file = _FILE_RECORD(entry.file)
     file["_KEY_STATS"] = _stats_record(entry.file.key_stats)
     file["_VALUE_STATS"] = _stats_record(entry.file.value_stats)
@@ -199,7 +190,7 @@ def _stats_record(stats: data_file.SimpleStats) -> avro.Record:
     }
 
 
-def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
+def write_manifest_list(metas: Iterable[manifest.ManifestFileMeta]) -> bytes:
     records = []
     for meta in metas:
         stats = _stats_record(meta.partition_stats)
@@ -208,7 +199,7 @@ def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
     return avro.write_container(MANIFEST_LIST_SCHEMA, records)
 
 
-_FILE_KINDS = {kind.value: kind for kind in FileKind}
+_FILE_KINDS = {kind.value: kind for kind in manifest.FileKind}
 _FILE_SOURCES: dict[int | None, data_file.FileOrigin | None] = {
     None: None,
     **{source.value: source for source in data_file.FileOrigin},
@@ -289,7 +280,7 @@ INDEX_MANIFEST_SCHEMA = record_schema(
 )
 
 
-def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
+def read_index_manifest(data: bytes, path: str) -> list[manifest.IndexManifestEntry]:
     entries = []
     columnar = _columnar_records(data, path)
     try:
@@ -302,7 +293,7 @@ def read_index_manifest(data: bytes, path: str) -> list[IndexManifestEntry]:
     return entries
 
 
-def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+def write_index_manifest(entries: Iterable[manifest.IndexManifestEntry]) -> bytes:
     records = []
     for entry in entries:
         file, vectors = entry.file, entry.file.deletion_vectors
@@ -324,10 +315,10 @@ def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
     return avro.write_container(INDEX_MANIFEST_SCHEMA, records)
 
 
-def _index_entry(raw: avro.Record) -> IndexManifestEntry:
+def _index_entry(raw: avro.Record) -> manifest.IndexManifestEntry:
     ranges, external = raw.get("_DELETIONS_VECTORS_RANGES"), raw.get("_EXTERNAL_PATH")
     vectors = (
-        DeletionVectorMeta(
+        manifest.DeletionVectorMeta(
             data_file_name=each["f0"],
             offset=each["f1"],
             length=each["f2"],
@@ -338,24 +329,26 @@ def _index_entry(raw: avro.Record) -> IndexManifestEntry:
     index = raw.get("_GLOBAL_INDEX") and attributes_of(raw["_GLOBAL_INDEX"], _GLOBAL_INDEX)
     if index and index["extra_field_ids"] is not None:
         index["extra_field_ids"] = tuple(index["extra_field_ids"])
-    file = IndexFileMeta(
+    file = manifest.IndexFileMeta(
         **attributes_of(raw, _INDEX_FILE),
         deletion_vectors=None if ranges is None else tuple(vectors),
         external_path=None if external is None else straight_path(external),
-        global_index=GlobalIndexMeta(**index) if index else None,
+        global_index=manifest.GlobalIndexMeta(**index) if index else None,
     )
     plain_name(file.file_name)
     place = attributes_of(raw, _PLACE)
     if place["bucket"] < 0:
         raise ValueError(f"bucket {place['bucket']}")
     _check_vectors(file)
-    return IndexManifestEntry(file=file, **{**place, "kind": FileKind(place["kind"])})
+    return manifest.IndexManifestEntry(
+        file=file, **{**place, "kind": manifest.FileKind(place["kind"])}
+    )
 
 
-def _check_vectors(file: IndexFileMeta) -> None:
+def _check_vectors(file: manifest.IndexFileMeta) -> None:
     """Refuse vectors that cannot be: a vector that is passed over brings back deleted rows."""
     vectors = file.deletion_vectors
-    if (file.index_type == DELETION_VECTORS_INDEX) != (vectors is not None):
+    if (file.index_type == manifest.DELETION_VECTORS_INDEX) != (vectors is not None):
         raise ValueError(f"an index of type {file.index_type!r} and its vectors do not fit")
     if vectors is not None and len(vectors) != file.row_count:
         raise ValueError(f"{len(vectors)} deletion vectors where {file.row_count} are counted")

@@ -17,12 +17,7 @@ from msgspec import Meta, convert, to_builtins
 from msgspec.structs import fields, replace
 
 from paimon_assets.engine.errors import FormatError, InvalidInputError, UnsupportedFeatureError
-from paimon_assets.engine.spec.metadata.snapshot import (
-    CURRENT_SNAPSHOT_VERSION,
-    Snapshot,
-    Statistics,
-    Tag,
-)
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.options.all_options import BUCKET, FILE_FORMAT
 from paimon_assets.engine.spec.paths import plain_name
 from paimon_assets.engine.spec.schema.schema import CURRENT_SCHEMA_VERSION, TableSchema
@@ -37,21 +32,21 @@ _PARQUET_DEFAULT_SINCE = 3
 """Schema version from which a table without `file.format` holds Parquet, not ORC."""
 
 
-def snapshot_from_json(data: bytes, path: str) -> Snapshot:
+def snapshot_from_json(data: bytes, path: str) -> snap.Snapshot:
     return snapshot_from_members(json_object(data, path), path)
 
 
-def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> Snapshot:
+def snapshot_from_members(parsed: Mapping[str, Json], path: str) -> snap.Snapshot:
     """Read a snapshot from parsed JSON; errors are those of `snapshot_from_json`."""
-    return Snapshot(**_values(Snapshot, parsed, path, CURRENT_SNAPSHOT_VERSION))
+    return snap.Snapshot(**_values(snap.Snapshot, parsed, path, snap.CURRENT_SNAPSHOT_VERSION))
 
 
-def snapshot_to_json(snapshot: Snapshot) -> bytes:
+def snapshot_to_json(snapshot: snap.Snapshot) -> bytes:
     """Write a `snapshot-N` file: UTF-8 JSON, members in Java's order, nulls left out."""
     return json_bytes(snapshot_members(snapshot))
 
 
-def snapshot_members(snapshot: Snapshot) -> dict[str, Json]:
+def snapshot_members(snapshot: snap.Snapshot) -> dict[str, Json]:
     """Return the members of a snapshot's JSON in Java's order, nulls left out."""
     changed: dict[str, Any] = {"properties": dict(snapshot.properties) or None}
     return _write_document(snapshot, {**changed, "commitKind": snapshot.commit_kind.value})
@@ -98,7 +93,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 @cache
-def _members(cls: type[Snapshot | TableSchema]) -> Mapping[str, _Member]:
+def _members(cls: type[snap.Snapshot | TableSchema]) -> Mapping[str, _Member]:
     """Return the members of the JSON by their names, in Java's order: that of the attributes."""
     members = {}
     for field in fields(cls):
@@ -136,7 +131,9 @@ def _values(cls: type[Any], parsed: Mapping[str, Json], path: str, newest: int) 
     return {**values, "unknown": unknown}
 
 
-def _write_document(value: Snapshot | TableSchema, changed: Mapping[str, Json]) -> dict[str, Json]:
+def _write_document(
+    value: snap.Snapshot | TableSchema, changed: Mapping[str, Json]
+) -> dict[str, Json]:
     # Java reads an explicit null comment as the text "null".
     known = {
         key: getattr(value, each[0]) for key, each in _members(cast("Any", type(value))).items()
@@ -175,7 +172,7 @@ def _damage(path: str, fault: str) -> FormatError:
     return FormatError(f"{path}: {fault}.", kind="metadata-json", path=path)
 
 
-def statistics_to_json(statistics: Statistics) -> bytes:
+def statistics_to_json(statistics: snap.Statistics) -> bytes:
     """Write statistics; unknown ones are left out."""
     return json.dumps(to_builtins(statistics), ensure_ascii=False).encode()
 
@@ -186,7 +183,7 @@ _TIME = Annotated[list[int], Meta(min_length=5, max_length=7)]
 """Year, month, day, hour, minute, second, nanoseconds."""
 
 
-def tag_from_json(name: str, data: bytes, path: str) -> Tag:
+def tag_from_json(name: str, data: bytes, path: str) -> snap.Tag:
     snapshot = snapshot_from_json(data, path)
     rest = dict(snapshot.unknown)
     try:
@@ -195,10 +192,10 @@ def tag_from_json(name: str, data: bytes, path: str) -> Tag:
     except UNREADABLE as error:
         raise _damage(path, f"the tag's times are damaged ({error})") from error
     snapshot = replace(snapshot, unknown=rest)
-    return Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
+    return snap.Tag(name=name, snapshot=snapshot, create_time=created, time_retained=retained)
 
 
-def tag_to_json(tag: Tag) -> bytes:
+def tag_to_json(tag: snap.Tag) -> bytes:
     members: dict[str, Json] = dict(tag.snapshot.unknown)
     if tag.create_time is not None and tag.time_retained is not None:
         at = tag.create_time

@@ -29,14 +29,7 @@ from paimon_assets.engine.spec.schema.schema import Schema, TableSchema
 from paimon_assets.engine.spec.values import Value
 
 if TYPE_CHECKING:
-    from paimon_assets.engine.codec.rest.bodies import (
-        AlterDatabaseResponse,
-        DatabaseResponse,
-        FunctionResponse,
-        ViewChange,
-        ViewResponse,
-        ViewSchema,
-    )
+    from paimon_assets.engine.codec.rest import bodies
     from paimon_assets.engine.spec.evolution.schema_change import SchemaChange
 
 SYSTEM_DATABASE = "sys"
@@ -446,17 +439,17 @@ class DatabaseCatalog(Protocol):
         self, name: str, *, ignore_if_exists: bool = False, options: Mapping[str, str] | None = None
     ) -> None: ...
 
-    def get_database(self, name: str) -> DatabaseResponse:
+    def get_database(self, name: str) -> bodies.DatabaseResponse:
         """Return a database, with its properties and owner."""
 
     def alter_database(
         self, name: str, *, removals: Sequence[str] = (), updates: Mapping[str, str] | None = None
-    ) -> AlterDatabaseResponse: ...
+    ) -> bodies.AlterDatabaseResponse: ...
 
     def list_functions(self, database: str) -> list[str]:
         """Return the names of a database's functions, sorted."""
 
-    def get_function(self, identifier: Identifier) -> FunctionResponse:
+    def get_function(self, identifier: Identifier) -> bodies.FunctionResponse:
         """Return a function; NotFoundError (kind `function-not-found`) if there is none."""
 
 
@@ -471,11 +464,11 @@ class ViewCatalog(Protocol):
     def list_views(self, database: str) -> list[str]:
         """Return the names of a database's views, sorted."""
 
-    def get_view(self, identifier: Identifier) -> ViewResponse: ...
+    def get_view(self, identifier: Identifier) -> bodies.ViewResponse: ...
 
-    def create_view(self, identifier: Identifier, schema: ViewSchema) -> None: ...
+    def create_view(self, identifier: Identifier, schema: bodies.ViewSchema) -> None: ...
 
-    def alter_view(self, identifier: Identifier, changes: Sequence[ViewChange]) -> None:
+    def alter_view(self, identifier: Identifier, changes: Sequence[bodies.ViewChange]) -> None:
         """Change a view, all changes or none."""
 
     def drop_view(self, identifier: Identifier, *, ignore_if_missing: bool = False) -> None: ...

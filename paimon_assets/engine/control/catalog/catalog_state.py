@@ -194,7 +194,6 @@ def _unknown(path: str) -> errors.CommitUnknownError:
 DATABASE_FILE = ".database.json"
 TABLE_FILE = "rest/table.json"
 
-
 IDENTITY_ID = r"\A[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"
 """An id: it becomes a part of paths, and other programs may write the folder that stores it."""
 

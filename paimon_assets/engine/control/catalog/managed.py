@@ -19,12 +19,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from paimon_assets.engine import errors
-from paimon_assets.engine.control.catalog.catalog import (
-    Catalog,
-    Identifier,
-    LoadedTable,
-    VersionedCatalog,
-)
+from paimon_assets.engine.control.catalog import catalog as catalogs
 from paimon_assets.engine.control.managers.branch_manager import BranchManager
 from paimon_assets.engine.control.managers.numbered_files import prefixed_files
 from paimon_assets.engine.control.managers.schema_manager import SchemaManager
@@ -44,16 +39,16 @@ logger = logging.getLogger(__name__)
 class CatalogEnvironment(Value):
     """The catalog that opened a table, as which name, and its answer."""
 
-    catalog: Catalog
-    identifier: Identifier
-    loaded: LoadedTable
+    catalog: catalogs.Catalog
+    identifier: catalogs.Identifier
+    loaded: catalogs.LoadedTable
 
 
 class ManagedBranch(Value):
     """A branch of a table whose catalog keeps its versions."""
 
-    catalog: VersionedCatalog
-    identifier: Identifier
+    catalog: catalogs.VersionedCatalog
+    identifier: catalogs.Identifier
     uuid: str
 
     def at_branch(self, branch: str) -> Self:
@@ -141,7 +136,7 @@ class CatalogSchemaManager(SchemaManager):
         self._warn_of_unknown(set(made.options) - set(newest.options))
         return made
 
-    def _load(self) -> LoadedTable | None:
+    def _load(self) -> catalogs.LoadedTable | None:
         """Return the table, None if it was dropped, renamed or created again."""
         try:
             loaded = self._catalog.load_table(self._identifier)

@@ -22,19 +22,13 @@ from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
 from paimon_assets.engine.control.scan.split_generator import shows_rows_later
 from paimon_assets.engine.errors import InvalidInputError
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.metadata.manifest import (
     DELETION_VECTORS_INDEX,
     FileKind,
     IndexManifestEntry,
     ManifestEntry,
-)
-from paimon_assets.engine.spec.metadata.snapshot import (
-    BUILT_ON_PROPERTY,
-    DATA_VERSION_PROPERTY,
-    INHERITED_PROPERTIES,
-    CommitKind,
-    Snapshot,
 )
 from paimon_assets.engine.spec.predicate.predicate import Predicate, only_on
 from paimon_assets.engine.spec.values import Value
@@ -72,7 +66,7 @@ class CommitChanges(Value):
 
 
 def changes_of(
-    messages: Iterable[CommitMessage], kind: CommitKind, *, default_buckets: int
+    messages: Iterable[CommitMessage], kind: snap.CommitKind, *, default_buckets: int
 ) -> CommitChanges:
     """Return the changes of messages, in their order; deleted files before added ones."""
     entries: list[ManifestEntry] = []
@@ -83,7 +77,7 @@ def changes_of(
         _check_kind(message, kind)
         known += [] if message.keys_known_at is None else [message.keys_known_at]
         increment: DataIncrement | CompactIncrement
-        if kind is CommitKind.COMPACT:
+        if kind is snap.CommitKind.COMPACT:
             increment = message.compact_increment
             deleted, added = increment.compact_before, increment.compact_after
         else:
@@ -128,25 +122,25 @@ def _index_entries(
             )
 
 
-def _check_kind(message: CommitMessage, kind: CommitKind) -> None:
+def _check_kind(message: CommitMessage, kind: snap.CommitKind) -> None:
     data, compact = message.data_increment, message.compact_increment
-    if kind is CommitKind.ANALYZE:
+    if kind is snap.CommitKind.ANALYZE:
         text = "A snapshot of kind ANALYZE holds statistics, no files; see `commit_statistics`."
         raise InvalidInputError(text, kind="commit-kind")
-    if kind is CommitKind.COMPACT and data != DataIncrement():
+    if kind is snap.CommitKind.COMPACT and data != DataIncrement():
         raise _drop("newly written files", kind)
-    if kind is not CommitKind.COMPACT and compact != CompactIncrement():
+    if kind is not snap.CommitKind.COMPACT and compact != CompactIncrement():
         raise _drop("compacted files", kind)
-    if kind is CommitKind.APPEND and data.deleted_files:
+    if kind is snap.CommitKind.APPEND and data.deleted_files:
         raise _drop("deleted files", kind)
     index = (*data.new_index_files, *data.deleted_index_files)
-    if kind is CommitKind.APPEND and any(
+    if kind is snap.CommitKind.APPEND and any(
         file.index_type == DELETION_VECTORS_INDEX for file in index
     ):
         raise _drop("deletion vectors", kind)
 
 
-def _drop(content: str, kind: CommitKind) -> InvalidInputError:
+def _drop(content: str, kind: snap.CommitKind) -> InvalidInputError:
     return InvalidInputError(
         f"A commit message holds {content}, which a snapshot of kind {kind} would drop or hide"
         " from streaming readers; commit it as the kind it is (OVERWRITE for deletes, COMPACT for "
@@ -155,21 +149,21 @@ def _drop(content: str, kind: CommitKind) -> InvalidInputError:
     )
 
 
-_CHANGE_NO_ROW = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
+_CHANGE_NO_ROW = frozenset({snap.CommitKind.COMPACT, snap.CommitKind.ANALYZE})
 _MOST_LOOKED_AT = 1_000
 
 
-def data_version(store: FileStore, snapshot: Snapshot) -> str:
+def data_version(store: FileStore, snapshot: snap.Snapshot) -> str:
     """Return the version of the data that a snapshot shows.
 
     Cost: nothing for a snapshot of this engine. Of compactions of other engines each one before is
     read; if all that is left of history are such, the oldest names the version.
     """
     for _ in range(_MOST_LOOKED_AT):
-        version = snapshot.properties.get(DATA_VERSION_PROPERTY)
+        version = snapshot.properties.get(snap.DATA_VERSION_PROPERTY)
         if version is not None:
             return version
-        shows = snapshot.commit_kind is CommitKind.COMPACT and shows_rows_later(store.schema)
+        shows = snapshot.commit_kind is snap.CommitKind.COMPACT and shows_rows_later(store.schema)
         if shows or snapshot.commit_kind not in _CHANGE_NO_ROW:
             break
         before = store.snapshots.snapshot_or_none(snapshot.id - 1)
@@ -179,7 +173,9 @@ def data_version(store: FileStore, snapshot: Snapshot) -> str:
     return snapshot.name
 
 
-def last_change(store: FileStore, snapshot: Snapshot, predicate: Predicate) -> Snapshot | None:
+def last_change(
+    store: FileStore, snapshot: snap.Snapshot, predicate: Predicate
+) -> snap.Snapshot | None:
     """Return the snapshot that last changed rows that may pass, at or before one.
 
     None if none that is left did.
@@ -189,7 +185,7 @@ def last_change(store: FileStore, snapshot: Snapshot, predicate: Predicate) -> S
     """
     scan, snapshots = FileStoreScan(store), store.snapshots
     on_partition = only_on(predicate, store.schema.partition_keys)
-    newest: Snapshot | None = snapshot
+    newest: snap.Snapshot | None = snapshot
     while newest is not None:
         number = int(data_version(store, newest).partition("-")[0])
         newest = newest if number == newest.id else snapshots.snapshot_or_none(number)
@@ -205,7 +201,9 @@ def last_change(store: FileStore, snapshot: Snapshot, predicate: Predicate) -> S
     return None
 
 
-def _index_changes(store: FileStore, before: Snapshot | None, after: Snapshot) -> set[bytes]:
+def _index_changes(
+    store: FileStore, before: snap.Snapshot | None, after: snap.Snapshot
+) -> set[bytes]:
     """Return the partitions whose index files differ: rows are deleted by such files alone."""
     names = [None if each is None else each.index_manifest for each in (before, after)]
     if before is None or names[0] == names[1]:
@@ -215,7 +213,7 @@ def _index_changes(store: FileStore, before: Snapshot | None, after: Snapshot) -
 
 
 def inherited_properties(
-    store: FileStore, latest: Snapshot | None, changes: CommitChanges, kind: CommitKind
+    store: FileStore, latest: snap.Snapshot | None, changes: CommitChanges, kind: snap.CommitKind
 ) -> Mapping[str, str]:
     """Return the properties of a snapshot on top of `latest`: inherited ones and its own."""
     if latest is None:
@@ -223,18 +221,18 @@ def inherited_properties(
     properties = {
         key: value
         for key, value in latest.properties.items()
-        if key.startswith(INHERITED_PROPERTIES)
+        if key.startswith(snap.INHERITED_PROPERTIES)
     }
-    properties[BUILT_ON_PROPERTY] = latest.delta_manifest_list
+    properties[snap.BUILT_ON_PROPERTY] = latest.delta_manifest_list
     if _changes_no_row(store, changes, kind):
-        properties[DATA_VERSION_PROPERTY] = data_version(store, latest)
+        properties[snap.DATA_VERSION_PROPERTY] = data_version(store, latest)
     return properties
 
 
-def _changes_no_row(store: FileStore, changes: CommitChanges, kind: CommitKind) -> bool:
+def _changes_no_row(store: FileStore, changes: CommitChanges, kind: snap.CommitKind) -> bool:
     if not changes.entries and not changes.index:
         return True
-    if kind is not CommitKind.COMPACT or not shows_rows_later(store.schema):
+    if kind is not snap.CommitKind.COMPACT or not shows_rows_later(store.schema):
         return kind in _CHANGE_NO_ROW
     return not any(
         entry.kind is FileKind.DELETE and (entry.file.level == 0 or entry.bucket < 0)

@@ -13,31 +13,21 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, field
 
+from paimon_assets.engine.control import manifests as manifest_store
 from paimon_assets.engine.control.commit.changes import CommitChanges
 from paimon_assets.engine.control.commit.partition_filter import PartitionFilter
 from paimon_assets.engine.control.file_store import FileStore
-from paimon_assets.engine.control.manifests import (
-    ManifestFolding,
-    ManifestNames,
-    PartitionValues,
-    chunks,
-)
 from paimon_assets.engine.errors import StorageError
+from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import instant_ms
-from paimon_assets.engine.spec.metadata.manifest import (
-    FileKind,
-    IndexManifestEntry,
-    ManifestEntry,
-    ManifestFileMeta,
-)
 from paimon_assets.engine.spec.metadata.snapshot import PartitionStatistics, Snapshot
 from paimon_assets.engine.spec.values import Value
 
 
 def folding_of(
-    store: FileStore, write: Callable[[Sequence[ManifestEntry]], ManifestFileMeta]
-) -> ManifestFolding:
-    return ManifestFolding(
+    store: FileStore, write: Callable[[Sequence[manifest.ManifestEntry]], manifest.ManifestFileMeta]
+) -> manifest_store.ManifestFolding:
+    return manifest_store.ManifestFolding(
         options=store.schema.typed_options,
         read=store.manifests.read,
         write=write,
@@ -46,19 +36,21 @@ def folding_of(
 
 
 def partition_statistics(
-    partitions: PartitionValues, entries: Iterable[ManifestEntry]
+    partitions: manifest_store.PartitionValues, entries: Iterable[manifest.ManifestEntry]
 ) -> list[PartitionStatistics]:
     """Return the sums of a commit's data files, by partition. Cost: O(n) for n entries."""
-    by_partition: dict[bytes, list[ManifestEntry]] = {}
+    by_partition: dict[bytes, list[manifest.ManifestEntry]] = {}
     for entry in entries:
         by_partition.setdefault(entry.partition, []).append(entry)
     return [_sums(partitions, partition, found) for partition, found in by_partition.items()]
 
 
 def _sums(
-    partitions: PartitionValues, partition: bytes, entries: list[ManifestEntry]
+    partitions: manifest_store.PartitionValues,
+    partition: bytes,
+    entries: list[manifest.ManifestEntry],
 ) -> PartitionStatistics:
-    signs = [1 if entry.kind is FileKind.ADD else -1 for entry in entries]
+    signs = [1 if entry.kind is manifest.FileKind.ADD else -1 for entry in entries]
     files = [entry.file for entry in entries]
     created = [file.creation_time for file in files if file.creation_time is not None]
     return PartitionStatistics(
@@ -92,18 +84,18 @@ class CommitFiles(Struct, kw_only=True):
     """Writes the metadata of one commit, and deletes it if the commit does not happen."""
 
     store: FileStore
-    names: ManifestNames
+    names: manifest_store.ManifestNames
     _changes: CommitChanges | None = None
-    _delta: list[ManifestFileMeta] = field(default_factory=list)
-    _changelog: list[ManifestFileMeta] = field(default_factory=list)
+    _delta: list[manifest.ManifestFileMeta] = field(default_factory=list)
+    _changelog: list[manifest.ManifestFileMeta] = field(default_factory=list)
     _cleaned: set[str] = field(default_factory=set)
 
     def write(
         self,
         changes: CommitChanges,
         latest: Snapshot | None,
-        index: Sequence[IndexManifestEntry] | None,
-        live: Sequence[ManifestEntry] | None = None,
+        index: Sequence[manifest.IndexManifestEntry] | None,
+        live: Sequence[manifest.ManifestEntry] | None = None,
     ) -> WrittenLists:
         """Write the manifests of a snapshot on top of `latest`; `live` replaces its files."""
         with self.store.file_io.at_once():
@@ -113,8 +105,8 @@ class CommitFiles(Struct, kw_only=True):
         self,
         changes: CommitChanges,
         latest: Snapshot | None,
-        index: Sequence[IndexManifestEntry] | None,
-        live: Sequence[ManifestEntry] | None,
+        index: Sequence[manifest.IndexManifestEntry] | None,
+        live: Sequence[manifest.ManifestEntry] | None,
     ) -> WrittenLists:
         if self._changes is not changes:
             self._delete(self.of_changes())
@@ -155,10 +147,12 @@ class CommitFiles(Struct, kw_only=True):
         """Return the names of the manifests of its changes, which every try names."""
         return {meta.file_name for meta in (*self._delta, *self._changelog)}
 
-    def _manifests(self, entries: Sequence[ManifestEntry]) -> list[ManifestFileMeta]:
+    def _manifests(
+        self, entries: Sequence[manifest.ManifestEntry]
+    ) -> list[manifest.ManifestFileMeta]:
         return [
             self.store.manifests.write(chunk, self.names)
-            for chunk in chunks(entries, _ENTRIES_A_MANIFEST)
+            for chunk in manifest_store.chunks(entries, _ENTRIES_A_MANIFEST)
         ]
 
     def _delete(self, names: Iterable[str]) -> None:

@@ -46,6 +46,7 @@ from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import statistics_to_json
 from paimon_assets.engine.contract.commit_message import CommitMessage
 from paimon_assets.engine.control.clock import Clock, SystemClock
+from paimon_assets.engine.control.commit import partition_filter
 from paimon_assets.engine.control.commit.changes import (
     CommitChanges,
     changes_of,
@@ -53,11 +54,6 @@ from paimon_assets.engine.control.commit.changes import (
 )
 from paimon_assets.engine.control.commit.checks import CommitChecks, protect_external
 from paimon_assets.engine.control.commit.commit_files import CommitFiles, partition_statistics
-from paimon_assets.engine.control.commit.partition_filter import (
-    PartitionFilter,
-    check_new_files,
-    upgrade,
-)
 from paimon_assets.engine.control.commit.planned_on import SCHEMA_CHANGED, PlannedOn
 from paimon_assets.engine.control.commit.request import CommitRequest, RetryPolicy, WholeState
 from paimon_assets.engine.control.features import check_writable
@@ -66,23 +62,15 @@ from paimon_assets.engine.control.listeners import follow_commit
 from paimon_assets.engine.control.managers.numbered_files import check_follows
 from paimon_assets.engine.control.manifests import ManifestNames
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan
+from paimon_assets.engine.spec.metadata import snapshot as snap
 from paimon_assets.engine.spec.metadata.data_file import FileOrigin
 from paimon_assets.engine.spec.metadata.manifest import FileKind, ManifestEntry
-from paimon_assets.engine.spec.metadata.snapshot import (
-    FIRST_SNAPSHOT_ID,
-    LEDGER_PROPERTY_PREFIX,
-    SCHEMA_PROPERTY,
-    CommitKind,
-    PartitionStatistics,
-    Snapshot,
-    Statistics,
-)
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate
 
 logger = logging.getLogger(__name__)
 
-Condition = Callable[[Snapshot | None], None]
+Condition = Callable[[snap.Snapshot | None], None]
 """Raises if nothing may be committed on top of a snapshot; None is the table without any."""
 
 _MOST_PUBLISHES = 4
@@ -119,8 +107,8 @@ class _Lost(Struct, frozen=True):
 class _Prepared(Struct, frozen=True):
     """A try whose files are written."""
 
-    snapshot: Snapshot
-    base: Snapshot | None
+    snapshot: snap.Snapshot
+    base: snap.Snapshot | None
     changes: CommitChanges
 
 
@@ -155,10 +143,10 @@ class FileStoreCommit:
         *,
         commit_user: str,
         commit_identifier: int,
-        kind: CommitKind = CommitKind.APPEND,
+        kind: snap.CommitKind = snap.CommitKind.APPEND,
         properties: Mapping[str, str] | None = None,
         watermark: int | None = None,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Publish messages in one snapshot; without messages, an empty one."""
         request = CommitRequest(
             changes=self._changes(messages, kind),
@@ -180,7 +168,7 @@ class FileStoreCommit:
         partitions: frozenset[bytes] | None = None,
         predicate: Predicate | None = None,
         properties: Mapping[str, str] | None = None,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Replace all that some partitions hold by new files, in one snapshot.
 
         Each try replaces the files of the newest snapshot, those of commits meanwhile,
@@ -191,28 +179,28 @@ class FileStoreCommit:
             raise errors.InvalidInputError(
                 "An overwrite takes partitions or a predicate, not both.", kind="partition-spec"
             )
-        new = self._changes(messages, CommitKind.OVERWRITE)
+        new = self._changes(messages, snap.CommitKind.OVERWRITE)
         scope = (
-            PartitionFilter.where(self._store, predicate)
+            partition_filter.PartitionFilter.where(self._store, predicate)
             if partitions is None
-            else PartitionFilter.of(self._store, partitions)
+            else partition_filter.PartitionFilter.of(self._store, partitions)
         )
-        check_new_files(self._store, scope, new)
+        partition_filter.check_new_files(self._store, scope, new)
         options = self._store.schema.typed_options
-        entries = upgrade(new.entries, self._checks.key_range, options)
+        entries = partition_filter.upgrade(new.entries, self._checks.key_range, options)
         request = CommitRequest(
             changes=CommitChanges(entries=entries, index=new.index),
             overwrites=scope,
             commit_user=commit_user,
             commit_identifier=commit_identifier,
-            kind=CommitKind.OVERWRITE,
+            kind=snap.CommitKind.OVERWRITE,
             properties=dict(properties or {}),
         )
         return self._until_done(request)
 
     def commit_statistics(
-        self, statistics: Statistics, *, commit_user: str, commit_identifier: int
-    ) -> Snapshot:
+        self, statistics: snap.Statistics, *, commit_user: str, commit_identifier: int
+    ) -> snap.Snapshot:
         """Write statistics and name them in a snapshot of kind ANALYZE; no file changes.
 
         Later snapshots keep them until the schema changes; if it has, the commit is a conflict.
@@ -226,7 +214,7 @@ class FileStoreCommit:
             changes=CommitChanges(),
             commit_user=commit_user,
             commit_identifier=commit_identifier,
-            kind=CommitKind.ANALYZE,
+            kind=snap.CommitKind.ANALYZE,
             statistics=(name, statistics.schema_id),
         )
         try:
@@ -240,7 +228,7 @@ class FileStoreCommit:
             store.file_io.delete_file(path)
         return snapshot
 
-    def assign_row_ids(self, *, commit_user: str, commit_identifier: int) -> Snapshot:
+    def assign_row_ids(self, *, commit_user: str, commit_identifier: int) -> snap.Snapshot:
         """Give ids to live rows without any, in a snapshot of new manifests and the same files.
 
         Source: `org.apache.paimon.append.dataevolution.DataEvolutionRowIdReassigner`.
@@ -250,7 +238,7 @@ class FileStoreCommit:
         """
         from paimon_assets.engine.control.commit.row_ids import with_ids_of_all
 
-        def state(latest: Snapshot, next_row_id: int) -> WholeState:
+        def state(latest: snap.Snapshot, next_row_id: int) -> WholeState:
             live, next_row_id = with_ids_of_all(
                 FileStoreScan(self._store).live_files(latest),
                 snapshot_id=latest.id + 1,
@@ -258,19 +246,19 @@ class FileStoreCommit:
             )
             return WholeState(live=live, next_row_id=next_row_id)
 
-        kind = CommitKind.OVERWRITE
+        kind = snap.CommitKind.OVERWRITE
         return self.restate(
             state, kind=kind, commit_user=commit_user, commit_identifier=commit_identifier
         )
 
     def restate(
         self,
-        state: Callable[[Snapshot, int], WholeState],
+        state: Callable[[snap.Snapshot, int], WholeState],
         *,
-        kind: CommitKind,
+        kind: snap.CommitKind,
         commit_user: str,
         commit_identifier: int,
-    ) -> Snapshot:
+    ) -> snap.Snapshot:
         """Name all live files in new manifests, as `state` has them for the newest snapshot."""
         request = CommitRequest(
             changes=CommitChanges(),
@@ -281,17 +269,17 @@ class FileStoreCommit:
         )
         return self._until_done(request)
 
-    def _changes(self, messages: Iterable[CommitMessage], kind: CommitKind) -> CommitChanges:
+    def _changes(self, messages: Iterable[CommitMessage], kind: snap.CommitKind) -> CommitChanges:
         schema = self._store.schema
         check_writable(self._store.label, schema)
         return changes_of(messages, kind, default_buckets=schema.typed_options.get(opt.BUCKET))
 
-    def _until_done(self, request: CommitRequest) -> Snapshot:
+    def _until_done(self, request: CommitRequest) -> snap.Snapshot:
         files = CommitFiles(store=self._store, names=ManifestNames())
         began_ms = self._clock.now_millis()
         lost = 0
         done = self._try_once(request, files, guesses=True)
-        while not isinstance(done, Snapshot):
+        while not isinstance(done, snap.Snapshot):
             if not done.is_guess:
                 lost += 1
                 self._wait(done, lost, began_ms, files)
@@ -311,7 +299,7 @@ class FileStoreCommit:
 
     def _try_once(
         self, request: CommitRequest, files: CommitFiles, *, guesses: bool = False
-    ) -> Snapshot | _Lost:
+    ) -> snap.Snapshot | _Lost:
         with _turn(self._store):
             with self._store.ahead(with_break=True, guesses=guesses) as confirm:
                 # Storages that renew credentials may have opened another one for the inner block.
@@ -338,7 +326,7 @@ class FileStoreCommit:
 
     def _prepare(
         self, request: CommitRequest, files: CommitFiles, confirm: Callable[[], bool]
-    ) -> _Prepared | Snapshot | _Lost:
+    ) -> _Prepared | snap.Snapshot | _Lost:
         """Write the files of a snapshot on top of the newest one; `confirm` checks that."""
         latest = None
         try:
@@ -378,7 +366,7 @@ class FileStoreCommit:
             )
             inherited = {
                 **inherited_properties(self._store, latest, changes, request.kind),
-                SCHEMA_PROPERTY: self._store.schemas.schema(schema_id).identity,
+                snap.SCHEMA_PROPERTY: self._store.schemas.schema(schema_id).identity,
             }
             now_ms = self._clock.now_millis()
             snapshot = request.snapshot(changes, lists, latest, schema_id, now_ms, inherited)
@@ -396,7 +384,7 @@ class FileStoreCommit:
             raise
         return _Prepared(snapshot, latest, changes)
 
-    def _gap_at(self, latest: Snapshot) -> tuple[int, int] | None:
+    def _gap_at(self, latest: snap.Snapshot) -> tuple[int, int] | None:
         """Return the snapshots around a break at the newest one; read its lists beside the look."""
         manifests = self._store.manifests
         with self._store.file_io.ahead(reads=manifests.unread_lists([latest])):
@@ -406,13 +394,13 @@ class FileStoreCommit:
         return gap
 
     def _number_entries(
-        self, changes: CommitChanges, latest: Snapshot | None, schema_id: int
+        self, changes: CommitChanges, latest: snap.Snapshot | None, schema_id: int
     ) -> tuple[CommitChanges, int]:
         """Return changes with the row ids of their new rows, and the row id after them."""
         next_row_id = (latest.next_row_id or 0) if latest else 0
         if not self._store.schemas.schema(schema_id).typed_options.get(opt.ROW_TRACKING_ENABLED):
             return changes, next_row_id
-        snapshot_id = latest.id + 1 if latest else FIRST_SNAPSHOT_ID
+        snapshot_id = latest.id + 1 if latest else snap.FIRST_SNAPSHOT_ID
         from paimon_assets.engine.control.commit.row_ids import with_row_ids
 
         entries, next_row_id = with_row_ids(
@@ -421,7 +409,7 @@ class FileStoreCommit:
         return replace(changes, entries=entries), next_row_id
 
     def _refuse_unkept(
-        self, schema_id: int, kind: CommitKind, entries: Iterable[ManifestEntry]
+        self, schema_id: int, kind: snap.CommitKind, entries: Iterable[ManifestEntry]
     ) -> None:
         """Refuse new rows whose values the newest schema would change; compactions add none."""
         store = self._store
@@ -443,7 +431,7 @@ class FileStoreCommit:
                     table=store.label,
                     schema_id=schema_id,
                 )
-        if kind not in (CommitKind.APPEND, CommitKind.OVERWRITE):
+        if kind not in (snap.CommitKind.APPEND, snap.CommitKind.OVERWRITE):
             return
         from paimon_assets.engine.spec.evolution.schema_diff import first_unkept
 
@@ -462,7 +450,11 @@ class FileStoreCommit:
         )
 
     def _continues(
-        self, snapshot: Snapshot, base: Snapshot | None, request: CommitRequest, files: CommitFiles
+        self,
+        snapshot: snap.Snapshot,
+        base: snap.Snapshot | None,
+        request: CommitRequest,
+        files: CommitFiles,
     ) -> bool:
         """Report a published snapshot that continues the line; else it was withdrawn.
 
@@ -483,9 +475,9 @@ class FileStoreCommit:
 
     def _publish(
         self,
-        snapshot: Snapshot,
-        base: Snapshot | None,
-        statistics: Sequence[PartitionStatistics],
+        snapshot: snap.Snapshot,
+        base: snap.Snapshot | None,
+        statistics: Sequence[snap.PartitionStatistics],
         files: CommitFiles,
     ) -> bool:
         """Publish a snapshot; False if another commit has the name.
@@ -549,7 +541,7 @@ class FileStoreCommit:
             lost=lost,
         )
 
-    def _unknown(self, snapshot: Snapshot) -> errors.CommitUnknownError:
+    def _unknown(self, snapshot: snap.Snapshot) -> errors.CommitUnknownError:
         return errors.CommitUnknownError(
             f"Table '{self._store.label}': whether snapshot {snapshot.id} was committed is "
             "unknown. Nothing was deleted. Commit again as the same user with the same "
@@ -560,12 +552,12 @@ class FileStoreCommit:
             commit_identifier=snapshot.commit_identifier,
         )
 
-    def _report(self, snapshot: Snapshot, request: CommitRequest) -> None:
+    def _report(self, snapshot: snap.Snapshot, request: CommitRequest) -> None:
         """Renew the hint, pointers to ledgers, and segments; the commit is made without them."""
         try:
             self._store.snapshots.write_latest_hint(snapshot.id)
             for key in request.properties:
-                if key.startswith(LEDGER_PROPERTY_PREFIX):
+                if key.startswith(snap.LEDGER_PROPERTY_PREFIX):
                     from paimon_assets.engine.control.ledgers import point_to
 
                     point_to(self._store, snapshot, key)

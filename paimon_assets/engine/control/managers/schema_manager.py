@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING
 from paimon_assets.engine import errors
 from paimon_assets.engine.codec.json.metadata_json import schema_from_json, schema_to_json
 from paimon_assets.engine.control.features import check_formats
-from paimon_assets.engine.control.managers.numbered_files import (
-    check_follows,
-    numbered_files,
-    read_or_none,
-)
+from paimon_assets.engine.control.managers import numbered_files as numbered
 from paimon_assets.engine.control.managers.snapshot_manager import SnapshotManager
 from paimon_assets.engine.control.publishing import publish_once
 from paimon_assets.engine.fileio.base import FileIO
@@ -53,7 +49,7 @@ class SchemaManager:
 
     def list_ids(self) -> list[int]:
         """Return the ids of all schemas, ascending; none without a table. Cost: one listing."""
-        return numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
+        return numbered.numbered_files(self._file_io, self._paths.schema_directory, SCHEMA_PREFIX)
 
     def existing(self, name: str) -> TableSchema:
         path, branch = self._paths.table, self._paths.branch
@@ -87,7 +83,7 @@ class SchemaManager:
     def is_same(self, known: TableSchema) -> bool:
         """Whether the table is still the one that was opened, by its schema. Cost: one read."""
         path = self._paths.schema(known.id)
-        data = read_or_none(self._file_io, path)
+        data = numbered.read_or_none(self._file_io, path)
         if data is None:
             return False
         stored = schema_from_json(data, path)
@@ -148,7 +144,7 @@ class SchemaManager:
         newest = self.latest()
         if newest is None:
             raise self._missing("does not exist")
-        check_follows(newest.id, "schema", self._paths.label)
+        numbered.check_follows(newest.id, "schema", self._paths.label)
         snapshot = None if is_unwritten else self._snapshots.latest()
         written = snapshot is not None
         from paimon_assets.engine.spec.evolution.schema_evolution import apply_changes

@@ -31,11 +31,7 @@ from paimon_assets.engine.control.manifests import PartitionValues
 from paimon_assets.engine.control.scan.split_generator import by_bucket, needs_no_merge
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
-from paimon_assets.engine.spec.metadata.data_file import (
-    DataFileMeta,
-    SimpleStats,
-    group_by_row_range,
-)
+from paimon_assets.engine.spec.metadata import data_file
 from paimon_assets.engine.spec.metadata.manifest import ManifestEntry
 from paimon_assets.engine.spec.options.all_options import FILE_INDEX_READ_ENABLED
 from paimon_assets.engine.spec.predicate import predicate as pred
@@ -80,7 +76,7 @@ class FilePruning:
         if not self._schema.has_primary_key:
             # Files that hold some columns of rows of which other files hold the rest.
             tracked = [entry.file for entry in entries if entry.file.first_row_id is not None]
-            groups = list(group_by_row_range(tracked))
+            groups = list(data_file.group_by_row_range(tracked))
             joined = {file.file_name for group in groups if len(group) > 1 for file in group}
             unneeded = {
                 file.file_name
@@ -100,7 +96,7 @@ class FilePruning:
         needed = {entry.identifier for each in buckets for entry in self._needed_of_bucket(each)}
         return [entry for entry in entries if entry.identifier in needed]
 
-    def _ids_may_match(self, group: Sequence[DataFileMeta]) -> bool:
+    def _ids_may_match(self, group: Sequence[data_file.DataFileMeta]) -> bool:
         """Whether a row of one range of row ids may pass the filter on them."""
         ends = [(file.first_row_id or 0, file.row_count) for file in group]
         last = max(first + count for first, count in ends) - 1
@@ -118,7 +114,7 @@ class FilePruning:
             return entries
         return entries if any(self._value_may_match(entry) for entry in entries) else []
 
-    def _key_may_match(self, file: DataFileMeta) -> bool:
+    def _key_may_match(self, file: data_file.DataFileMeta) -> bool:
         if self._key_predicate is None:
             return True
         layout = self._layout(file, of_keys=True)
@@ -129,7 +125,7 @@ class FilePruning:
         """Whether a file by itself may hold a row that passes, be it deleted or an older one."""
         return self._key_may_match(entry.file) and self._value_may_match(entry)
 
-    def shows_match(self, file: DataFileMeta) -> bool:
+    def shows_match(self, file: data_file.DataFileMeta) -> bool:
         """Whether statistics say that a row may pass; False if they say nothing of a column."""
         bounds = self._value_bounds(file)
         if any(
@@ -143,11 +139,11 @@ class FilePruning:
         matches = may_match(self._predicate, lambda column: bounds.get(column, UNKNOWN))
         return matches and self._index_may_match(entry.file)
 
-    def _value_bounds(self, file: DataFileMeta) -> dict[str, Bounds]:
+    def _value_bounds(self, file: data_file.DataFileMeta) -> dict[str, Bounds]:
         layout = self._layout(file, of_keys=False)
         return self._bounds(layout, file.value_stats, file.row_count)
 
-    def _index_may_match(self, file: DataFileMeta) -> bool:
+    def _index_may_match(self, file: data_file.DataFileMeta) -> bool:
         """Ask the file index, if it is in the manifest; the reader opens one in a file."""
         if file.embedded_file_index is None or not self._looks_at_indexes:
             return True
@@ -169,14 +165,14 @@ class FilePruning:
 
         return has_passing_rows(file.embedded_file_index, predicate, source.by_name, file.file_name)
 
-    def _layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:
+    def _layout(self, file: data_file.DataFileMeta, *, of_keys: bool) -> _StatsLayout:
         group = () if of_keys else (file.value_stats_cols, file.write_cols)
         key = (file.schema_id, *group)
         if key not in self._layouts:
             self._layouts[key] = self._new_layout(file, of_keys=of_keys)
         return self._layouts[key]
 
-    def _new_layout(self, file: DataFileMeta, *, of_keys: bool) -> _StatsLayout:
+    def _new_layout(self, file: data_file.DataFileMeta, *, of_keys: bool) -> _StatsLayout:
         source = self._schema_of(file.schema_id)
         if source is None:
             return _StatsLayout((), {}, frozenset())
@@ -196,7 +192,7 @@ class FilePruning:
         return _StatsLayout(tuple(field.type for field in fields), positions, frozenset(absent))
 
     def _bounds(
-        self, layout: _StatsLayout, stats: SimpleStats, row_count: int
+        self, layout: _StatsLayout, stats: data_file.SimpleStats, row_count: int
     ) -> dict[str, Bounds]:
         bounds = {name: Bounds(null_count=row_count, row_count=row_count) for name in layout.absent}
         arity = len(layout.types)

@@ -17,20 +17,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.json.segment_json import SegmentList
+from paimon_assets.engine.control import segments as segment_lists
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.file_store_scan import FileStoreScan, without_collector
-from paimon_assets.engine.control.segments import (
-    FolderFile,
-    SegmentRegistry,
-    SegmentRoots,
-    commit_of,
-    external_entries,
-    is_refreshed_between,
-    live_text_segments,
-    registered_text_segments,
-    settle_all,
-    spec_text,
-)
 from paimon_assets.engine.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from paimon_assets.engine.fileio.base import FileStatus
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, FileOrigin, instant_ms
@@ -57,7 +46,7 @@ def text_segments(
     store: FileStore, snapshot: Snapshot, predicate: Predicate | None
 ) -> list[seg.Segment]:
     """Return the segments of text formats that a snapshot has. Cost: a listing, for some tables."""
-    return _matching(store, live_text_segments(store, snapshot), predicate)
+    return _matching(store, segment_lists.live_text_segments(store, snapshot), predicate)
 
 
 def _matching(
@@ -73,35 +62,40 @@ class TextChanges:
 
     def __init__(self, store: FileStore, predicate: Predicate | None) -> None:
         self._store = store
-        self._segments = _matching(store, registered_text_segments(store), predicate)
+        self._segments = _matching(store, segment_lists.registered_text_segments(store), predicate)
 
     def added_entries(self, step: Snapshot) -> list[ManifestEntry]:
         """Return the files of segments that a snapshot added."""
-        at = commit_of(step)
+        at = segment_lists.commit_of(step)
         segments = (segment for segment in self._segments if segment.added == at)
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
     def removed_entries(self, step: Snapshot) -> list[ManifestEntry]:
         """Return the files of segments that a snapshot took away."""
-        at = commit_of(step)
+        at = segment_lists.commit_of(step)
         segments = (segment for segment in self._segments if segment.removed == at)
         return [entry for segment in segments for entry in entries_of_segment(segment)]
 
     def first_refreshed(self, steps: Iterable[Snapshot]) -> seg.Segment | None:
         """Return a segment that some snapshots in a row refreshed, and did not add."""
-        commits = {commit_of(step) for step in steps}
+        commits = {segment_lists.commit_of(step) for step in steps}
         changed = (segment for segment in self._segments if segment.refreshed in commits)
         return next((segment for segment in changed if segment.added not in commits), None)
 
     def refreshed_between(self, start: Snapshot | None, end: Snapshot) -> seg.Segment | None:
         """Return a segment of `start` that a snapshot since then, up to `end`, refreshed."""
         return next(
-            (s for s in self._segments if is_refreshed_between(self._store, s, start, end)), None
+            (
+                s
+                for s in self._segments
+                if segment_lists.is_refreshed_between(self._store, s, start, end)
+            ),
+            None,
         )
 
     def takes_away(self, step: Snapshot) -> bool:
         """Whether a snapshot changed rows that were there before, as overwrites do."""
-        at = commit_of(step)
+        at = segment_lists.commit_of(step)
         return any(at in (segment.removed, segment.refreshed) for segment in self._segments)
 
 
@@ -124,7 +118,7 @@ def physical_rows(store: FileStore, snapshot: Snapshot) -> int:
 
     Cost: reads no manifest.
     """
-    texts = live_text_segments(store, snapshot)
+    texts = segment_lists.live_text_segments(store, snapshot)
     return snapshot.total_record_count + sum(segment.row_count for segment in texts)
 
 
@@ -155,12 +149,12 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[
     Files the registry does not know are compared by size when they are opened. Cost: a read of the
     registry and a listing of each folder, if there are external files.
     """
-    external = external_entries(store, entries)
+    external = segment_lists.external_entries(store, entries)
     if not external:
         return {}
     known = {
         seg.plain_path(segment.path_of(file)): (segment, position)
-        for segment in SegmentRegistry(store=store).load().segments
+        for segment in segment_lists.SegmentRegistry(store=store).load().segments
         for position, file in enumerate(segment.files)
     }
     needed = {}
@@ -181,7 +175,7 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[
     for path in sorted(needed):
         segment, position = needed[path]
         if segment.roots:
-            SegmentRoots(segment.roots).check(path)
+            segment_lists.SegmentRoots(segment.roots).check(path)
         fault = difference(segment.files[position], found.get(path))
         if fault is not None:
             raise InvalidInputError(
@@ -200,7 +194,9 @@ def check_unchanged(store: FileStore, entries: Iterable[ManifestEntry]) -> dict[
     }
 
 
-def difference(known: seg.SegmentFile, found: FileStatus | FolderFile | None) -> str | None:
+def difference(
+    known: seg.SegmentFile, found: FileStatus | segment_lists.FolderFile | None
+) -> str | None:
     """Return how a file differs from the imported one, None if it does not."""
     if found is None or (isinstance(found, FileStatus) and found.is_directory):
         return "is gone"
@@ -241,7 +237,7 @@ def with_loads(store: FileStore, listed: SegmentList) -> SegmentList:
     for tries_left in reversed(range(_TRIES)):
         ids, mark = store.snapshots.list_ids(), listed.mark
         marked = None if mark is None else store.snapshots.snapshot_or_none(mark.snapshot_id)
-        if marked is None or commit_of(marked) != mark:
+        if marked is None or segment_lists.commit_of(marked) != mark:
             mark = None
         else:
             ids = [number for number in ids if number > marked.id]
@@ -261,13 +257,13 @@ def keep_ids(store: FileStore, now_ms: int) -> None:
 
     Loads that have been over for `RETENTION_MS` are forgotten, or the list would grow for ever.
     """
-    registry = SegmentRegistry(store=store)
+    registry = segment_lists.SegmentRegistry(store=store)
     if store.paths.branch != MAIN_BRANCH or not registry.is_kept:
         return
     limit_ms = now_ms - seg.RETENTION_MS
 
     def known_segments(listed: SegmentList) -> SegmentList:
-        segments = tuple(settle_all(store, listed.segments))
+        segments = tuple(segment_lists.settle_all(store, listed.segments))
         listed = with_loads(store, replace(listed, segments=segments))
         past = [
             load
@@ -336,7 +332,7 @@ def fold(
         load.added.delta_manifest_list: load.id for load in listed.loads if load.added is not None
     }
     for files in seen:
-        snapshot, commit = files.snapshot, commit_of(files.snapshot)
+        snapshot, commit = files.snapshot, segment_lists.commit_of(files.snapshot)
         history.append(commit)
         for entries, added in ((files.before, None), (files.added, commit)):
             new = [entry for entry in entries if entry.file.file_name not in owners]
@@ -391,7 +387,7 @@ def _load(
     return seg.Load(
         id=number,
         added=commit,
-        partition_text=spec_text(store.partitions.spec(entries[0].partition)),
+        partition_text=segment_lists.spec_text(store.partitions.spec(entries[0].partition)),
         partition_count=len({entry.partition for entry in entries}),
         files=tuple(
             seg.LoadFile(entry.file.file_name, entry.file.file_size, entry.file.row_count)

@@ -20,12 +20,8 @@ from paimon_assets.engine.contract.split import DataSplit, DeletionFile
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.errors import FormatError
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
+from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta, group_by_row_range
-from paimon_assets.engine.spec.metadata.manifest import (
-    DELETION_VECTORS_INDEX,
-    IndexManifestEntry,
-    ManifestEntry,
-)
 from paimon_assets.engine.spec.metadata.snapshot import Snapshot
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.schema.schema import BucketMode, TableSchema
@@ -53,7 +49,7 @@ def deletion_files(
                 table=store.label,
             )
         is_needed = (entry.partition, entry.bucket) in buckets
-        if entry.file.index_type != DELETION_VECTORS_INDEX or not is_needed:
+        if entry.file.index_type != manifest.DELETION_VECTORS_INDEX or not is_needed:
             continue
         path = index_path(store, entry)
         for vector in entry.file.deletion_vectors or ():
@@ -75,7 +71,7 @@ def deletion_files(
     return vectors
 
 
-def index_path(store: FileStore, entry: IndexManifestEntry) -> str:
+def index_path(store: FileStore, entry: manifest.IndexManifestEntry) -> str:
     if entry.file.external_path is not None:
         return entry.file.external_path
     if store.schema.typed_options.get(opt.INDEX_FILE_IN_DATA_DIRECTORY):
@@ -154,17 +150,19 @@ def pack(
         yield packed
 
 
-def by_bucket(entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+def by_bucket(
+    entries: Iterable[manifest.ManifestEntry],
+) -> dict[tuple[bytes, int], list[manifest.ManifestEntry]]:
     """Group entries by (partition, bucket), in the order of the first of each."""
-    buckets: dict[tuple[bytes, int], list[ManifestEntry]] = {}
+    buckets: dict[tuple[bytes, int], list[manifest.ManifestEntry]] = {}
     for entry in entries:
         buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
     return buckets
 
 
 def _texts_separate(
-    buckets: Mapping[tuple[bytes, int], Sequence[ManifestEntry]],
-) -> Iterator[tuple[tuple[bytes, int], list[ManifestEntry]]]:
+    buckets: Mapping[tuple[bytes, int], Sequence[manifest.ManifestEntry]],
+) -> Iterator[tuple[tuple[bytes, int], list[manifest.ManifestEntry]]]:
     """Yield buckets, their text files on their own: all other files can be sent as they are."""
     for bucket, entries in buckets.items():
         for is_text in (False, True):
@@ -186,7 +184,7 @@ class SplitGenerator:
     def splits(
         self,
         snapshot_id: int,
-        entries: Iterable[ManifestEntry],
+        entries: Iterable[manifest.ManifestEntry],
         deletions: DeletionFiles | None = None,
         *,
         is_streaming: bool = False,
@@ -226,7 +224,7 @@ class SplitGenerator:
         self,
         snapshot_id: int,
         partition: bytes,
-        entries: Iterable[ManifestEntry],
+        entries: Iterable[manifest.ManifestEntry],
         deletions: DeletionFiles,
     ) -> DataSplit:
         """Return one split of all buckets of a partition; its files go by their whole paths."""

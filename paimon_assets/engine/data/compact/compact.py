@@ -30,17 +30,9 @@ from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.wire import dump, load, load_split
 from paimon_assets.engine.contract.write_tasks import CompactTask, PostponeContext
+from paimon_assets.engine.data.compact import sections as sectioning
 from paimon_assets.engine.data.compact.bucket_vectors import BucketVectors, deleted_rows
 from paimon_assets.engine.data.compact.record_read import RecordRead, comparable_range
-from paimon_assets.engine.data.compact.sections import (
-    ChangelogRule,
-    Lookup,
-    MergedRange,
-    Pending,
-    RangeMerge,
-    SectionPlan,
-    plan_section,
-)
 from paimon_assets.engine.data.merge.function import merge_function_of
 from paimon_assets.engine.data.merge.sort_merge import key_ranges
 from paimon_assets.engine.data.read.split_read import read_split
@@ -200,7 +192,7 @@ class _KeyedCompaction:
         files = [file for section in group for run in section for file in run]
         looked_up = self._strategy.is_needed and any(file.level == 0 for file in files)
         for section in group:
-            plan = plan_section(self._context, self._task, section, looked_up=looked_up)
+            plan = sectioning.plan_section(self._context, self._task, section, looked_up=looked_up)
             self._merge(plan, output)
         self._before += files
         self._after += output.finish()
@@ -210,7 +202,7 @@ class _KeyedCompaction:
         """Move a file to the output level, or rewrite it if its rows must change."""
         strategy, task = self._strategy, self._task
         looked_up = strategy.is_needed and file.level == 0
-        plan = plan_section(self._context, task, [[file]], looked_up=looked_up)
+        plan = sectioning.plan_section(self._context, task, [[file]], looked_up=looked_up)
         has_deletes = strategy.deletion_vectors and file.delete_row_count != 0
         merges = bool(plan.above) and (strategy.first_stays or not plan.keys_only)
         if looked_up and (has_deletes or merges):
@@ -224,18 +216,18 @@ class _KeyedCompaction:
         self._before.append(file)
         self._after.append(file._replace(level=task.output_level))
 
-    def _merge(self, plan: SectionPlan, output: RowOutput | None) -> None:
+    def _merge(self, plan: sectioning.SectionPlan, output: RowOutput | None) -> None:
         """Merge a section; without an output only for changelog and deletion vectors."""
         strategy, threads = self._strategy, self._threads
         lookup = None
         if plan.looked_up:
-            lookup = Lookup(
+            lookup = sectioning.Lookup(
                 plan=plan.merge, keys_only=plan.keys_only, drops_known=strategy.first_stays
             )
         logs = self._changelog is not None
         if strategy.produces_changelog:
             logs = plan.looked_up
-        merge = RangeMerge(
+        merge = sectioning.RangeMerge(
             plan=plan.merge,
             function=self._function,
             drops_deletes=self._task.drops_deletes,
@@ -246,7 +238,7 @@ class _KeyedCompaction:
             changelog=self._changelog_rule() if logs else None,
             top_level=self._task.max_level,
         )
-        pending: Pending | None = None
+        pending: sectioning.Pending | None = None
         streams = plan.streams(self._file_io, threads)
         with closing(key_ranges(streams, plan.merge.keys, threads)) as ranges:
             for slices in ranges:
@@ -257,16 +249,18 @@ class _KeyedCompaction:
         if pending is not None:
             self._write(pending(), plan, output)
 
-    def _changelog_rule(self) -> ChangelogRule:
+    def _changelog_rule(self) -> sectioning.ChangelogRule:
         schema, options = self._context.schema, self._context.schema.typed_options
         compared: tuple[int, ...] = ()
         if options.get(opt.CHANGELOG_ROW_DEDUPLICATE):
             ignored = options.get(opt.CHANGELOG_ROW_DEDUPLICATE_IGNORE)
             names = schema.field_names
             compared = tuple(n for n, name in enumerate(names) if name not in ignored)
-        return ChangelogRule(updates=not self._strategy.first_stays, compared=compared)
+        return sectioning.ChangelogRule(updates=not self._strategy.first_stays, compared=compared)
 
-    def _write(self, merged: MergedRange, plan: SectionPlan, output: RowOutput | None) -> None:
+    def _write(
+        self, merged: sectioning.MergedRange, plan: sectioning.SectionPlan, output: RowOutput | None
+    ) -> None:
         names = self._context.schema.field_names
         for files, rows, columns in (
             (output, merged.rows, plan.merge.columns),

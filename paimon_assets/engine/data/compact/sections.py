@@ -40,17 +40,10 @@ from paimon_assets.engine.contract.split import DataSplit
 from paimon_assets.engine.contract.write_tasks import CompactTask
 from paimon_assets.engine.data.compact import record_read
 from paimon_assets.engine.data.key_order import KeyOrder, Order
+from paimon_assets.engine.data.merge import records as merging
 from paimon_assets.engine.data.merge import sort_merge
 from paimon_assets.engine.data.merge.deduplicate import only
 from paimon_assets.engine.data.merge.equal_rows import equal_values
-from paimon_assets.engine.data.merge.records import (
-    NOTHING,
-    FoldedRows,
-    Kinds,
-    MergeFunction,
-    Records,
-    adds,
-)
 from paimon_assets.engine.data.read.data_files import POSITION
 from paimon_assets.engine.data.read.merge_file_split_read import file_ranks, runs_by_age
 from paimon_assets.engine.data.threads import Threads
@@ -185,7 +178,7 @@ class RecordRows(Value):
     """The table's columns, in order."""
     numbers: npt.NDArray[np.int64]
     """`_SEQUENCE_NUMBER` of each row."""
-    kinds: Kinds
+    kinds: merging.Kinds
     """`_VALUE_KIND` of each row."""
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
@@ -304,7 +297,7 @@ class Lookup(Value):
         lowest[by_key.order] &= sort_merge.lowest_of_each_key(by_key, levels, candidates)
         counts = lowest | (~is_above & (levels == 0))
         upper = lowest & is_above
-        before = np.full(count, NOTHING, dtype=np.int64)
+        before = np.full(count, merging.NOTHING, dtype=np.int64)
         before[keys[lowest]] = np.flatnonzero(lowest)
         changes = flags_at(keys[~is_above & (levels == 0)], count)
         if self.drops_known:
@@ -335,7 +328,7 @@ class Lookup(Value):
             by_key=KeyOrder(order=renumbered[left.order], starts=left.starts),
             keys=keys[stays],
             key_count=count,
-            before=np.where(has_values, renumbered[before], NOTHING),
+            before=np.where(has_values, renumbered[before], merging.NOTHING),
             changes=changes,
             upper=upper_rows,
         )
@@ -368,7 +361,7 @@ Pending = Callable[[], MergedRange]
 class RangeMerge(Value):
     plan: sort_merge.MergePlan
     """`columns` are all columns of the table."""
-    function: MergeFunction
+    function: merging.MergeFunction
     drops_deletes: bool
     now_ms: int = 0
     delete_retention_ms: int = 0
@@ -400,7 +393,7 @@ class RangeMerge(Value):
         """Take the records of the top level for the older ones."""
         keys, count = _key_numbers(by_key)
         on_top = sort_merge.numbers(section, sort_merge.FILE_LEVEL) == self.top_level
-        before = np.full(count, NOTHING, dtype=np.int64)
+        before = np.full(count, merging.NOTHING, dtype=np.int64)
         before[keys[on_top]] = np.flatnonzero(on_top)
         return KeyRange(
             slices=section,
@@ -426,9 +419,9 @@ class RangeMerge(Value):
             return lambda: MergedRange(rows=rows, upper=upper)
         kinds = sort_merge.numbers(slices, VALUE_KIND.name)
         keeps = self.changelog is not None or not self.drops_deletes or self.delete_retention_ms > 0
-        records = Records(
+        records = merging.Records(
             by_key=by_key,
-            kinds=None if adds(kinds).all() else kinds,
+            kinds=None if merging.adds(kinds).all() else kinds,
             columns=names,
             column=lambda name: sort_merge.join(slices, name),
         )
@@ -441,7 +434,7 @@ class RangeMerge(Value):
         if row_kinds is None:
             # A row has the kind of its record, and +I if it is merged from several.
             row_kinds = kinds[merged.newest]
-            if isinstance(merged, FoldedRows):
+            if isinstance(merged, merging.FoldedRows):
                 row_kinds = np.where(
                     merged.alone >= 0, kinds[merged.alone], np.int8(RowKind.INSERT)
                 )
@@ -461,12 +454,12 @@ class RangeMerge(Value):
                 )
                 # Key → its row before and after; NOTHING where no row adds, and both times for a
                 # key without a record of level 0, which cannot have changed.
-                now = np.full(older.key_count, NOTHING, dtype=np.int64)
-                present = adds(row_kinds)
+                now = np.full(older.key_count, merging.NOTHING, dtype=np.int64)
+                present = merging.adds(row_kinds)
                 now[older.keys[merged.newest[present]]] = np.flatnonzero(present)
-                existed = (older.before >= 0) & adds(kinds)[older.before]
-                was = np.where(older.changes & existed, older.before, NOTHING)
-                now = np.where(older.changes, now, NOTHING)
+                existed = (older.before >= 0) & merging.adds(kinds)[older.before]
+                was = np.where(older.changes & existed, older.before, merging.NOTHING)
+                now = np.where(older.changes, now, merging.NOTHING)
                 changes = self.changelog.rows(before, rows, was, now)
             return MergedRange(rows=self._filter(rows), changes=changes, upper=upper)
 
@@ -475,7 +468,7 @@ class RangeMerge(Value):
     def _filter(self, rows: RecordRows) -> RecordRows:
         if not self.drops_deletes:
             return rows
-        added = adds(rows.kinds)
+        added = merging.adds(rows.kinds)
         if not self.delete_retention_ms:
             return rows.filter(added)
         *columns, since = rows.columns

@@ -65,7 +65,6 @@ _GREGORIAN = -12_219_292_800
 """1582-10-15, the first day of the Gregorian calendar, in seconds."""
 _MICROS = 1_000_000
 
-
 _Stats = Mapping[str, orc_footer.OrcColumnStats]
 
 _REPLACED = "\ufffd"
@@ -124,7 +123,6 @@ _OUT_OF_RANGE = "out of range for nanosecond"
 """In pyarrow's message about a timestamp beyond 64 bits."""
 _NO_ZONE = "Time zone file"
 """In its message about an unknown zone."""
-
 
 _NTZ_TYPE: Any = pa.timestamp("us")
 _IDS = frozenset({b"paimon.id", b"iceberg.id"})

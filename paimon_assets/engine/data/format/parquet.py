@@ -634,5 +634,4 @@ _PLAIN_KINDS = (
 )  # fmt: skip
 """Types whose statistics pyarrow returns as internal values."""
 
-
 _FOOTER_END = 8

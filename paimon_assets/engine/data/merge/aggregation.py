@@ -14,23 +14,15 @@ import numpy as np
 from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow.numpy_columns import Array, flags_at
+from paimon_assets.engine.data.merge import records as merging
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
-from paimon_assets.engine.data.merge.records import (
-    FoldedRows,
-    Grouped,
-    KeyGroups,
-    MergeFunction,
-    Outcome,
-    Records,
-    run_ends,
-)
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules
 from paimon_assets.engine.spec.schema.schema import TableSchema
 from paimon_assets.engine.spec.types.data_types import RowKind
 from paimon_assets.engine.spec.values import Value
 
 
-class Aggregation(MergeFunction, Value):
+class Aggregation(merging.MergeFunction, Value):
     """The merge function of `merge-engine` = `aggregation`."""
 
     aggregates: Mapping[str, Aggregate]
@@ -48,21 +40,23 @@ class Aggregation(MergeFunction, Value):
             remove_on_delete=rules.remove_on_delete,
         )
 
-    def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        groups = KeyGroups.of(records)
+    def merge(self, records: merging.Records, *, keep_retracts: bool = False) -> merging.FoldedRows:
+        groups = merging.KeyGroups.of(records)
         if self.remove_on_delete and groups.kinds is not None:
-            groups = groups.mark_deleted(groups.kinds[run_ends(groups.groups)] == RowKind.DELETE)
+            groups = groups.mark_deleted(
+                groups.kinds[merging.run_ends(groups.groups)] == RowKind.DELETE
+            )
         if not keep_retracts:
             groups = groups.without_removed()
         grouped = _from_last_delete(groups) if self.remove_on_delete else groups.as_grouped()
 
-        def fold(name: str, values: Array) -> Outcome:
+        def fold(name: str, values: Array) -> merging.Outcome:
             return self.aggregates[name](values, grouped)
 
         return groups.fold_rows(fold)
 
 
-def _from_last_delete(groups: KeyGroups) -> Grouped:
+def _from_last_delete(groups: merging.KeyGroups) -> merging.Grouped:
     """Restart each group at its last -D, whose values replace the earlier result."""
     if groups.kinds is None:
         return groups.as_grouped()

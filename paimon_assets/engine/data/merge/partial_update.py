@@ -33,19 +33,9 @@ from msgspec.structs import replace
 
 from paimon_assets.engine.codec.arrow import numpy_columns as arrays
 from paimon_assets.engine.data.key_order import Order, sort_keys
+from paimon_assets.engine.data.merge import records as merging
 from paimon_assets.engine.data.merge.aggregate.functions import Aggregate
 from paimon_assets.engine.data.merge.aggregate.picks import last_non_null_value
-from paimon_assets.engine.data.merge.records import (
-    NOTHING,
-    FoldedRows,
-    Grouped,
-    KeyGroups,
-    MergeFunction,
-    Outcome,
-    Records,
-    run_ends,
-    run_starts,
-)
 from paimon_assets.engine.errors import InvalidInputError
 from paimon_assets.engine.spec.merge.merge_rules import MergeRules, SequenceGroup
 from paimon_assets.engine.spec.options import all_options as opt
@@ -64,7 +54,7 @@ def sequence_ranks(columns: Sequence[arrays.Array], rows: Order) -> Order:
     absent = np.ones(len(rows), dtype=np.bool_)
     for column in fields:
         absent &= ~arrays.valid_rows(column)
-    ranks[absent] = NOTHING
+    ranks[absent] = merging.NOTHING
     return ranks
 
 
@@ -82,7 +72,7 @@ def _with_restarts(column: arrays.Array) -> list[arrays.Array]:
 class GroupOrder(Struct, frozen=True):
     """The order of the records of some keys in a sequence group."""
 
-    groups: KeyGroups
+    groups: merging.KeyGroups
     """The records, place by place."""
     bases: arrays.Flags
     """Places whose record seeds the row with all its values."""
@@ -92,7 +82,7 @@ class GroupOrder(Struct, frozen=True):
     """Places that take part and are not smaller than those before."""
 
     @staticmethod
-    def of(groups: KeyGroups, ranks: Order, bases: arrays.Flags) -> GroupOrder:
+    def of(groups: merging.KeyGroups, ranks: Order, bases: arrays.Flags) -> GroupOrder:
         """Order records by their ranks, see `sequence_ranks`; all by place."""
         takes_part = ranks >= 0
         # A group's number above the rank lets one running maximum serve all groups.
@@ -110,9 +100,9 @@ class GroupOrder(Struct, frozen=True):
         if not of_fields:
             counts = self.groups.adds() | ~self.takes_part
             is_null |= ~counts[places]
-        return np.where(is_null, NOTHING, self.groups.rows[places])
+        return np.where(is_null, merging.NOTHING, self.groups.rows[places])
 
-    def as_grouped(self) -> Grouped:
+    def as_grouped(self) -> merging.Grouped:
         """Return the records of a column with a function, in the order of the function."""
         adds = self.groups.adds()
         # A record that retracts may be a seed and take part too: it is there twice, as seed first.
@@ -128,7 +118,7 @@ class GroupOrder(Struct, frozen=True):
         retracts[len(seeds) :] = ~adds[rest]
         of_group = self.groups.groups[places]
         order = np.lexsort((np.where(late, -arrivals, arrivals), of_group))
-        return Grouped(
+        return merging.Grouped(
             count=self.groups.count,
             groups=of_group[order],
             rows=self.groups.rows[places][order],
@@ -143,7 +133,7 @@ Ranks = Mapping[SequenceGroup, Order]
 """Sequence group → rank of each place."""
 
 
-class PartialUpdate(MergeFunction, Value):
+class PartialUpdate(merging.MergeFunction, Value):
     """The merge function of `merge-engine` = `partial-update`."""
 
     rules: MergeRules
@@ -175,8 +165,8 @@ class PartialUpdate(MergeFunction, Value):
         groups = {self.group_of[name] for name in columns if name in self.group_of}
         return [group for group in self.rules.groups if group in groups or group.removes_record]
 
-    def merge(self, records: Records, *, keep_retracts: bool = False) -> FoldedRows:
-        groups = KeyGroups.of(records)
+    def merge(self, records: merging.Records, *, keep_retracts: bool = False) -> merging.FoldedRows:
+        groups = merging.KeyGroups.of(records)
         if self.rules.groups:
             return self._merge_grouped(groups, records, keep_retracts=keep_retracts)
         if groups.kinds is not None:
@@ -186,7 +176,7 @@ class PartialUpdate(MergeFunction, Value):
         grouped = groups.as_grouped()
         return groups.fold_rows(lambda _, values: last_non_null_value(values, grouped))
 
-    def _without_retracts(self, groups: KeyGroups) -> KeyGroups:
+    def _without_retracts(self, groups: merging.KeyGroups) -> merging.KeyGroups:
         """Return groups whose records all add, with deleted ones marked."""
         adds = groups.adds()
         if groups.kinds is None or adds.all():
@@ -207,12 +197,12 @@ class PartialUpdate(MergeFunction, Value):
             last = groups.last(deletes)
             counts[last[last >= 0]] = True
             counts &= np.arange(len(adds)) >= last[groups.groups]
-            deleted |= deletes[run_ends(groups.groups)]
+            deleted |= deletes[merging.run_ends(groups.groups)]
         return _as_adds(groups, counts).mark_deleted(deleted).keep(counts)
 
     def _merge_grouped(
-        self, groups: KeyGroups, records: Records, *, keep_retracts: bool
-    ) -> FoldedRows:
+        self, groups: merging.KeyGroups, records: merging.Records, *, keep_retracts: bool
+    ) -> merging.FoldedRows:
         sequence_groups = self._groups_for(records.columns)
         bases = np.zeros(len(groups.rows), dtype=np.bool_)
         if groups.kinds is not None:
@@ -238,7 +228,7 @@ class PartialUpdate(MergeFunction, Value):
         orders = {group: GroupOrder.of(groups, ranks[group], bases) for group in sequence_groups}
         plain = groups.keep(groups.adds() | bases).as_grouped().as_adds()
 
-        def fold(name: str, values: arrays.Array) -> Outcome:
+        def fold(name: str, values: arrays.Array) -> merging.Outcome:
             group = self.group_of.get(name)
             if group is None:
                 return last_non_null_value(values, plain)
@@ -249,8 +239,8 @@ class PartialUpdate(MergeFunction, Value):
         return groups.fold_rows(fold)
 
     def _without_removed_rows(
-        self, groups: KeyGroups, ranks: Ranks, bases: arrays.Flags
-    ) -> tuple[KeyGroups, Ranks, arrays.Flags]:
+        self, groups: merging.KeyGroups, ranks: Ranks, bases: arrays.Flags
+    ) -> tuple[merging.KeyGroups, Ranks, arrays.Flags]:
         """Restart keys at the last -D that removes their row, and mark deleted ones."""
         if groups.kinds is None:
             return groups, ranks, bases
@@ -268,7 +258,7 @@ class PartialUpdate(MergeFunction, Value):
             # It does change that of other groups: then removals are applied one after the other.
             single = len(removing) == 1
             removals = groups.last(triggers) if single else groups.first(triggers)
-            is_last = removals == run_ends(groups.groups)
+            is_last = removals == merging.run_ends(groups.groups)
             deleted = np.where(removals >= 0, no_adds | is_last, deleted)
             seeds = arrays.flags_at(removals[removals >= 0], len(deletes))
             counts = np.arange(len(deletes)) >= removals[groups.groups]
@@ -280,12 +270,12 @@ class PartialUpdate(MergeFunction, Value):
         return groups.mark_deleted(deleted), ranks, bases
 
 
-def _first_retracts(groups: KeyGroups) -> arrays.Flags:
+def _first_retracts(groups: merging.KeyGroups) -> arrays.Flags:
     """Return the places of first records that retract: they seed their rows."""
-    return arrays.flags_at(run_starts(groups.groups), len(groups.rows)) & ~groups.adds()
+    return arrays.flags_at(merging.run_starts(groups.groups), len(groups.rows)) & ~groups.adds()
 
 
-def _as_adds(groups: KeyGroups, places: arrays.Flags) -> KeyGroups:
+def _as_adds(groups: merging.KeyGroups, places: arrays.Flags) -> merging.KeyGroups:
     """Return the same places, some of them as records that add."""
     if groups.kinds is None:
         return groups
@@ -293,7 +283,7 @@ def _as_adds(groups: KeyGroups, places: arrays.Flags) -> KeyGroups:
     return replace(groups, kinds=kinds)
 
 
-def _is_in_result(groups: KeyGroups) -> arrays.Flags:
+def _is_in_result(groups: merging.KeyGroups) -> arrays.Flags:
     """Return the places of groups whose rows are not removed."""
     if groups.results is None:
         return np.ones(len(groups.rows), dtype=np.bool_)

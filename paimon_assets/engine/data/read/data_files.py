@@ -52,7 +52,6 @@ OPENED = 16
 PREPARED = 12
 """Files of which an object store sends the first chunks beforehand."""
 
-
 _UNKNOWN = errors.FormatError("")
 
 

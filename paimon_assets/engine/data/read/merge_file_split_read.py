@@ -53,12 +53,7 @@ from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
 from paimon_assets.engine.spec.options import all_options as opt
 from paimon_assets.engine.spec.predicate.predicate import Predicate, fields_of, only_on
 from paimon_assets.engine.spec.predicate.prune import UNKNOWN, Bounds, may_match
-from paimon_assets.engine.spec.schema.schema import (
-    SEQUENCE_NUMBER,
-    VALUE_KIND,
-    BucketMode,
-    TableSchema,
-)
+from paimon_assets.engine.spec.schema import schema as table_schema
 from paimon_assets.engine.spec.types.cast_rules import first_retyped
 from paimon_assets.engine.spec.types.data_types import DataField
 from paimon_assets.engine.spec.values import Value
@@ -213,7 +208,7 @@ class _MergeRead(Value, dict=True):
         """
         schema, buckets = self.context.schema, self.split.total_buckets or 0
         result = np.full(rows.num_rows, ages[file.schema_id], dtype=np.int64)
-        if schema.bucket_mode is BucketMode.HASH_FIXED and buckets > 0:
+        if schema.bucket_mode is table_schema.BucketMode.HASH_FIXED and buckets > 0:
             fields = schema.columns(schema.bucket_keys)
             columns = [rows.column(field.name) for field in fields]
             types = [field.type for field in fields]
@@ -250,9 +245,9 @@ class _MergeRead(Value, dict=True):
         compared = {*plan.keys, *plan.sequence_fields} if merges else set()
         names = {*needed, *compared, *fields_of(self.key_predicate)}
         # Always the row kind: some writers count no deletes for files that hold them.
-        system: list[DataField] = [VALUE_KIND]
+        system: list[DataField] = [table_schema.VALUE_KIND]
         if not plan.runs_by_age or self.select is not None:
-            system.append(SEQUENCE_NUMBER)
+            system.append(table_schema.SEQUENCE_NUMBER)
         batch_rows = schema.typed_options.get(opt.READ_BATCH_SIZE)
         return FileRead(
             context=self.context,
@@ -299,7 +294,9 @@ class _MergeRead(Value, dict=True):
         return not may_match(self.key_predicate, lambda name: behind.get(name, UNKNOWN))
 
 
-def file_ranks(files: Sequence[DataFileMeta], schema: TableSchema) -> Mapping[str, int]:
+def file_ranks(
+    files: Sequence[DataFileMeta], schema: table_schema.TableSchema
+) -> Mapping[str, int]:
     """Return file name → place in the order of age: decides between equal sequence numbers.
 
     The newest file wins, except where numbers hold digits of a counter: one that wrapped makes

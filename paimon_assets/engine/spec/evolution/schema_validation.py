@@ -14,14 +14,8 @@ from paimon_assets.engine.spec.merge import merge_rules
 from paimon_assets.engine.spec.merge.engine_traits import EngineTraits
 from paimon_assets.engine.spec.merge.sequence_padding import validate_padding
 from paimon_assets.engine.spec.options import all_options as opt
+from paimon_assets.engine.spec.schema import schema as schemas
 from paimon_assets.engine.spec.schema.add_on_rules import schema_rules
-from paimon_assets.engine.spec.schema.schema import (
-    Schema,
-    TableSchema,
-    all_field_ids,
-    first_table_schema,
-    is_system_name,
-)
 from paimon_assets.engine.spec.types.data_types import (
     CHARACTER_ROOTS,
     MAX_LENGTH,
@@ -43,9 +37,9 @@ def _refuse(message: str) -> NoReturn:
     raise InvalidInputError(message, kind="schema")
 
 
-def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
+def first_schema(declared: schemas.Schema, *, time_millis: int) -> schemas.TableSchema:
     """Return the schema, with id 0, of a new table; refuses a schema that no table may have."""
-    first = first_table_schema(declared, time_millis=time_millis)
+    first = schemas.first_table_schema(declared, time_millis=time_millis)
     for rules in schema_rules(first):
         first = rules.first_schema(first)
     option_rules.check_options(first, {})
@@ -56,7 +50,7 @@ def first_schema(declared: Schema, *, time_millis: int) -> TableSchema:
     return first
 
 
-def validate_schema(schema: TableSchema) -> None:
+def validate_schema(schema: schemas.TableSchema) -> None:
     """Check a schema as Java does at creation, and the rules of sequence padding."""
     for option in opt.ALL_OPTIONS:
         schema.typed_options.get(option)
@@ -69,22 +63,22 @@ def validate_schema(schema: TableSchema) -> None:
     merge_rules.validate_delete_retention(schema)
 
 
-def _validate_columns(schema: TableSchema) -> None:
+def _validate_columns(schema: schemas.TableSchema) -> None:
     if not schema.fields:
         _refuse("A table needs at least one column.")
     _refuse_repeated("Column", schema.field_names)
     for field in schema.fields:
         if not field.name.strip():
             _refuse("A column name must not be blank.")
-        if is_system_name(field.name):
+        if schemas.is_system_name(field.name):
             _refuse(f"Column name '{field.name}' is reserved for system columns.")
-    ids = Counter(all_field_ids(schema.fields))
+    ids = Counter(schemas.all_field_ids(schema.fields))
     repeated = [field_id for field_id, count in ids.items() if count > 1]
     if repeated:
         _refuse(f"Field id {repeated[0]} is used twice.")
 
 
-def _validate_keys(schema: TableSchema) -> None:
+def _validate_keys(schema: schemas.TableSchema) -> None:
     if schema.typed_options.get(opt.PRIMARY_KEY_NULLABLE) and not schema.has_primary_key:
         _refuse(f"Option '{opt.PRIMARY_KEY_NULLABLE.key}' needs a primary key.")
     for kind, names in (("Primary key", schema.primary_keys), ("Partition", schema.partition_keys)):
@@ -111,7 +105,7 @@ def _validate_keys(schema: TableSchema) -> None:
         )
 
 
-def _validate_formats(schema: TableSchema) -> None:
+def _validate_formats(schema: schemas.TableSchema) -> None:
     """Refuse multisets in Avro files: Java takes those of other than texts for arrays and fails."""
     options = schema.typed_options
     logs = options.get(opt.CHANGELOG_PRODUCER) is not opt.ChangelogProducer.NONE
@@ -134,7 +128,7 @@ def _validate_formats(schema: TableSchema) -> None:
                 )
 
 
-def _validate_buckets(schema: TableSchema) -> None:
+def _validate_buckets(schema: schemas.TableSchema) -> None:
     options = schema.typed_options
     buckets, keys = options.get(opt.BUCKET), options.get(opt.BUCKET_KEY)
     if buckets == 0 or buckets < -2 or (buckets == -2 and not schema.has_primary_key):
@@ -160,7 +154,7 @@ def _validate_buckets(schema: TableSchema) -> None:
             _refuse(f"Bucket key column '{key}' must not be of a nested type.")
 
 
-def _validate_merging(schema: TableSchema) -> None:
+def _validate_merging(schema: schemas.TableSchema) -> None:
     options, traits = schema.typed_options, EngineTraits.of(schema)
     producer = options.get(opt.CHANGELOG_PRODUCER)
     if producer is not opt.ChangelogProducer.NONE and not schema.has_primary_key:
@@ -198,7 +192,7 @@ def _validate_merging(schema: TableSchema) -> None:
             _refuse(f"Rowkind field: '{row_kind}' must be of a character type, but is {data_type}.")
 
 
-def _validate_aggregates(schema: TableSchema) -> None:
+def _validate_aggregates(schema: schemas.TableSchema) -> None:
     """Refuse aggregates whose tables Java does not read.
 
     listagg in a VARCHAR with a length, merge_map_with_keytime by a time that is no STRING.
@@ -225,7 +219,7 @@ def _validate_aggregates(schema: TableSchema) -> None:
                 )
 
 
-def _validate_sequence(schema: TableSchema, traits: EngineTraits) -> None:
+def _validate_sequence(schema: schemas.TableSchema, traits: EngineTraits) -> None:
     names = schema.typed_options.get(opt.SEQUENCE_FIELD)
     if not names:
         return

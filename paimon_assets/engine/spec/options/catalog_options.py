@@ -72,7 +72,6 @@ HEADER_PREFIX = "header."
 TABLE_DEFAULT_PREFIX = "table-default."
 """Before a key: an option of every table that is created and does not say it."""
 
-
 _HIDDEN_KEYS = (
     r"secret|passw(or)?d|passphrase|credential|token(?!iz)|signature|bearer|jaas|authorization"
     r"|connection[-_.]?string"

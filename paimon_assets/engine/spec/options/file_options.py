@@ -90,7 +90,6 @@ INDEX_FILE_IN_DATA_DIRECTORY = Option(
 )
 STATS_MODE = word("metadata.stats-mode", "truncate(16)", "none, counts, truncate(n) or full.")
 
-
 COLUMN_STATS_MODE = word(
     "fields.<column>.stats-mode", "", "Statistics of one column; empty is those of the table."
 )

@@ -362,7 +362,6 @@ SYSTEM_FIELD_NAMES = frozenset(
     {SEQUENCE_NUMBER.name, VALUE_KIND.name, LEVEL_NAME, ROW_KIND.name, ROW_ID.name, KEPT_SINCE.name}
 )
 
-
 TRACKING_FIELDS = (ROW_ID, replace(SEQUENCE_NUMBER, type=types.bigint()))
 """Columns that a read of a table with row tracking may ask for; files may store them, with gaps."""
 

@@ -22,11 +22,7 @@ from typing import Any, get_origin
 import pyarrow as pa
 import pyarrow.types as pat
 
-from paimon_assets.engine.codec.arrow.arrow_types import (
-    from_arrow_type,
-    to_arrow_schema,
-    to_arrow_type,
-)
+from paimon_assets.engine.codec.arrow import arrow_types
 from paimon_assets.engine.codec.arrow.arrow_values import first_failing
 from paimon_assets.engine.contract.executor import Executor, TakingExecutor
 from paimon_assets.engine.errors import InvalidInputError
@@ -231,7 +227,7 @@ def to_rows(
 def _from_records(records: list[Any], schema: TableSchema) -> pa.Table:
     """Return dicts as rows; a column that a dict lacks is null there."""
     if not records:
-        return to_arrow_schema(schema.fields).empty_table()
+        return arrow_types.to_arrow_schema(schema.fields).empty_table()
     try:
         column = pa.array(records)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -248,7 +244,7 @@ def _chain(frames: Iterable[Any], schema: TableSchema) -> Any:
     frames = iter(frames)
     first = next(frames, None)
     if first is None:
-        return to_arrow_schema(schema.fields).empty_table()
+        return arrow_types.to_arrow_schema(schema.fields).empty_table()
     if is_spark_frame(first):
         message = "An iterator yields Spark DataFrames: return one, joined by unionByName."
         raise InvalidInputError(message, kind="frame-type")
@@ -382,7 +378,7 @@ def _from_pandas(frame: Any, schema: TableSchema, *, show: bool) -> pa.Table:
 
 def _from_series(name: str, column: Any, schema: TableSchema, *, show: bool) -> Any:
     field = schema.by_name.get(name)
-    target = None if field is None else to_arrow_type(field.type)
+    target = None if field is None else arrow_types.to_arrow_type(field.type)
     shown = "" if field is None else f" is {field.type}, but it"
     try:
         return _convert(column, target)
@@ -435,7 +431,7 @@ def _natural_type(values: Any) -> Any:
     """Return the Arrow type pyarrow takes values for; of objects, one `from_objects` knows."""
     arrow_type = pa.array(values, from_pandas=True).type
     try:
-        return to_arrow_type(from_arrow_type(arrow_type))
+        return arrow_types.to_arrow_type(arrow_types.from_arrow_type(arrow_type))
     except InvalidInputError:  # whoever makes or checks the column refuses it, by its name
         return arrow_type
 

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 _CHANGES = "rows of a changelog are read whole, and not merged; plan them with row kinds"
 
-
 __all__ = ["Plan", "ReadBuilder"]
 
 

@@ -14,12 +14,8 @@ from paimon_assets.engine.codec.rows.binary_row import deserialize_row
 from paimon_assets.engine.codec.rows.data_file_row import stats_columns
 from paimon_assets.engine.control.file_store import FileStore
 from paimon_assets.engine.control.scan.segment_scan import readable_files
+from paimon_assets.engine.spec.metadata import manifest
 from paimon_assets.engine.spec.metadata.data_file import DataFileMeta
-from paimon_assets.engine.spec.metadata.manifest import (
-    DELETION_VECTORS_INDEX,
-    IndexManifestEntry,
-    ManifestEntry,
-)
 from paimon_assets.engine.spec.options.all_options import PARTITION_DEFAULT_NAME
 from paimon_assets.engine.spec.partition import value_text
 from paimon_assets.engine.spec.types.data_types import DataField, DataType
@@ -57,7 +53,6 @@ TABLE_INDEXES = columns(
     "row_count BIGINT, row_range_start BIGINT, row_range_end BIGINT, index_field_id INT, "
     "index_field_name STRING"
 ).insert(6, pa.field("dv_ranges", pa.list_(pa.struct(list(_VECTOR)))))
-
 
 Texts = dict[str, str | None]
 
@@ -147,12 +142,12 @@ def table_indexes(store: FileStore) -> Rows:
         }
 
 
-def _live(store: FileStore) -> list[ManifestEntry]:
+def _live(store: FileStore) -> list[manifest.ManifestEntry]:
     snapshot = snapshot_of(store)
     return [] if snapshot is None else readable_files(store, snapshot)
 
 
-def _index_entries(store: FileStore) -> Sequence[IndexManifestEntry]:
+def _index_entries(store: FileStore) -> Sequence[manifest.IndexManifestEntry]:
     snapshot = snapshot_of(store)
     if snapshot is None or snapshot.index_manifest is None:
         return ()
@@ -160,13 +155,13 @@ def _index_entries(store: FileStore) -> Sequence[IndexManifestEntry]:
 
 
 def _group(
-    entries: Iterable[ManifestEntry], key: Callable[[ManifestEntry], Any]
-) -> list[tuple[Any, list[ManifestEntry]]]:
+    entries: Iterable[manifest.ManifestEntry], key: Callable[[manifest.ManifestEntry], Any]
+) -> list[tuple[Any, list[manifest.ManifestEntry]]]:
     ordered = sorted(entries, key=key)
     return [(value, list(members)) for value, members in groupby(ordered, key)]
 
 
-def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
+def _by_partition(store: FileStore) -> list[tuple[str, list[manifest.ManifestEntry]]]:
     """Return (name, files) of each partition; casts to text write the names, not directories."""
     fields = store.partitions.fields
     types = [field.type for field in fields]
@@ -179,7 +174,7 @@ def _by_partition(store: FileStore) -> list[tuple[str, list[ManifestEntry]]]:
     return sorted(named, key=lambda group: group[0])
 
 
-def sums(entries: Sequence[ManifestEntry]) -> dict[str, Any]:
+def sums(entries: Sequence[manifest.ManifestEntry]) -> dict[str, Any]:
     """Return the sums of files, and the time of the newest."""
     times = [entry.file.creation_time for entry in entries if entry.file.creation_time is not None]
     return {
@@ -194,7 +189,7 @@ def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
     """Return partition → rows that deletion vectors delete, None if some vector does not say."""
     deleted: dict[bytes, int | None] = {}
     for entry in _index_entries(store):
-        if entry.file.index_type != DELETION_VECTORS_INDEX:
+        if entry.file.index_type != manifest.DELETION_VECTORS_INDEX:
             continue
         counts = [vector.cardinality for vector in entry.file.deletion_vectors or ()]
         known = [count for count in counts if count is not None]
@@ -204,7 +199,7 @@ def _deleted_rows(store: FileStore) -> dict[bytes, int | None]:
     return deleted
 
 
-def _key_range_row(store: FileStore, entry: ManifestEntry) -> dict[str, Any]:
+def _key_range_row(store: FileStore, entry: manifest.ManifestEntry) -> dict[str, Any]:
     file = entry.file
     written = store.schemas.schema_or_none(file.schema_id) or store.schema
     keys = [field.type for field in written.key_fields]

@@ -25,11 +25,7 @@ from typing import ClassVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from paimon_assets.engine.contract.commit_message import (
-    CommitMessage,
-    CompactIncrement,
-    WriteResult,
-)
+from paimon_assets.engine.contract import commit_message
 from paimon_assets.engine.contract.context import ReadContext
 from paimon_assets.engine.contract.executor import (
     ClusteringExecutor,
@@ -65,7 +61,7 @@ def cluster_unit(
     unit: planning.PlannedUnit,
     order: ClusterOrder,
     executor: TaskRunner,
-) -> CommitMessage:
+) -> commit_message.CommitMessage:
     """Write the rows of a unit in order; its files are gone once the message is committed."""
     if not isinstance(executor, ClusteringExecutor):
         text = (
@@ -77,11 +73,11 @@ def cluster_unit(
     schema = rewriting_schema(store.schema, {opt.ROWKIND_FIELD.key: ""})
     written = executor.cluster(read, [split], write_context(store, schema), order)
     after = (file for message in written.messages for file in message.data_increment.new_files)
-    return CommitMessage(
+    return commit_message.CommitMessage(
         partition=split.partition,
         bucket=split.bucket,
         total_buckets=split.total_buckets,
-        compact_increment=CompactIncrement(
+        compact_increment=commit_message.CompactIncrement(
             compact_before=split.data_files,
             compact_after=tuple(file._replace(file_source=FileOrigin.COMPACT) for file in after),
             deleted_index_files=unit.task.index_files,
@@ -140,7 +136,7 @@ class CompactedBucket(Value):
     """Records that delete among the rows after it: see `sequence.delete-retention`."""
 
     @staticmethod
-    def of(message: CommitMessage) -> "CompactedBucket":
+    def of(message: commit_message.CommitMessage) -> "CompactedBucket":
         """Count the files and rows of a message."""
         increment = message.compact_increment
         before, after = increment.compact_before, increment.compact_after
@@ -349,9 +345,9 @@ class _Run(Struct, kw_only=True):
 
     builder: CompactionBuilder
     executor: TaskRunner
-    messages: list[CommitMessage] = field(default_factory=list)
+    messages: list[commit_message.CommitMessage] = field(default_factory=list)
     """Not committed yet, but for those of the last commit."""
-    placed: list[CommitMessage] = field(default_factory=list)
+    placed: list[commit_message.CommitMessage] = field(default_factory=list)
     """Committed before: rows that waited for a bucket."""
     placed_at: Snapshot | None = None
     may_be_committed: bool = False
@@ -407,7 +403,7 @@ class _Run(Struct, kw_only=True):
             subject=plan.subject,
         )
         for _, answer in self.executor.map_tasks(batch):
-            self.messages += load(WriteResult, answer).messages
+            self.messages += load(commit_message.WriteResult, answer).messages
         self.placed_at = self._commit(user=f"{builder.commit_user}{_WAITING_SUFFIX}")
         self.placed, self.messages, self.may_be_committed = self.messages, [], False
         return builder.plan()
@@ -435,7 +431,7 @@ class _Run(Struct, kw_only=True):
 
     def _results(
         self, plan: planning.CompactionPlan
-    ) -> Iterator[tuple[int, Sequence[CommitMessage]]]:
+    ) -> Iterator[tuple[int, Sequence[commit_message.CommitMessage]]]:
         """Yield the number of a unit that is done, and its messages."""
         builder, order = self.builder, self.builder.order
         if builder.strategy is planning.CompactStrategy.SORT and order is not None:
@@ -453,7 +449,7 @@ class _Run(Struct, kw_only=True):
             subject=plan.subject,
         )
         for number, answer in self.executor.map_tasks(batch):
-            yield number, load(WriteResult, answer).messages
+            yield number, load(commit_message.WriteResult, answer).messages
 
     def _commit(self, user: str | None = None) -> Snapshot | None:
         if not self.messages:
@@ -493,5 +489,5 @@ class _Run(Struct, kw_only=True):
         )
         return planning.plan_compaction(builder.store, scope, builder.clock)
 
-    def _discard(self, messages: Sequence[CommitMessage]) -> None:
+    def _discard(self, messages: Sequence[commit_message.CommitMessage]) -> None:
         discard(self.builder.store, messages, "a compaction")
