@@ -14,19 +14,23 @@ with `pip install duckdb duckdb-extensions duckdb-extension-tpcds`.
 | runs3, runs10 | as keyed, and over it 3 or 10 writes of a tenth that nothing compacted |
 | java, java3 | those of `keyed` and `runs3` through Java's connector (see bench_connector) |
 
-Queries that Spark does not parse are listed and left out. Every side gives the same answer, or the
-program ends with an error. Figures are the best of the repetitions; at the end, the geometric mean
-of their ratios to the first side: seconds, and CPU of this process and its children.
+Each side has a process and a session of its own, and they run by turns: in one session, code that
+Spark generates for several sides would run more often, and Java would compile it better. Queries
+that Spark does not parse are listed and left out. Every side gives the same answer, or the program
+ends with an error. Figures are the best of the repetitions; at the end, the geometric mean of their
+ratios to the first side: seconds, and CPU of the side's process and its children.
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -84,34 +88,18 @@ def load(catalog: TableCatalog, data: Path, side: str) -> None:
             table.new_write_builder().write(rows.take(np.arange(number % 10, rows.num_rows, 10)))
 
 
-def runners(
-    session: SparkSession, catalog: TableCatalog, data: Path, sides: list[str]
-) -> dict[str, Callable[[str], DataFrame]]:
-    """Return how each side runs a query."""
-
-    def of_java(database: str) -> Callable[[str], DataFrame]:
-        def run(text: str) -> DataFrame:
-            session.sql(f"USE paimon.{database}")
-            try:
-                return session.sql(text)
-            finally:
-                session.sql("USE spark_catalog.default")
-
-        return run
-
-    def of_ours(database: str) -> Callable[[str], DataFrame]:
-        return lambda text: spark_sql(session, catalog, text, database=database)
-
-    views = session.newSession()
-    for path in data.glob("*.parquet"):
-        views.read.parquet(str(path)).createOrReplaceTempView(path.stem)
-    made: dict[str, Callable[[str], DataFrame]] = {}
-    for side in sides:
-        if side == "parquet":
-            made[side] = views.sql
-        else:
-            made[side] = of_java(JAVA[side]) if side in JAVA else of_ours(side)
-    return made
+def runner(
+    session: SparkSession, catalog: TableCatalog, data: Path, side: str
+) -> Callable[[str], DataFrame]:
+    """Return how a side runs a query."""
+    if side == "parquet":
+        for path in data.glob("*.parquet"):
+            session.read.parquet(str(path)).createOrReplaceTempView(path.stem)
+        return session.sql
+    if side in JAVA:
+        session.sql(f"USE paimon.{JAVA[side]}")
+        return session.sql
+    return lambda text: spark_sql(session, catalog, text, database=side)
 
 
 def answer(frame: DataFrame) -> list[tuple[Any, ...]]:
@@ -126,27 +114,52 @@ def _round_value(value: Any) -> Any:
     return value.normalize() if isinstance(value, Decimal) else value
 
 
-def measure(
-    run: Callable[[str], DataFrame], text: str
-) -> tuple[float, float, float, list[tuple[Any, ...]]]:
-    """Return seconds, CPU seconds and seconds of planning of a query, and its answer."""
+def measure(run: Callable[[str], DataFrame], text: str) -> dict[str, Any]:
+    """Return seconds, CPU seconds and seconds of planning of a query, and a hash of its answer."""
     spent, start = cpu_seconds(), time.perf_counter()
     frame = run(text)
     planned = time.perf_counter() - start
     rows = answer(frame)
-    return time.perf_counter() - start, max(cpu_seconds() - spent, 1 / TICKS), planned, rows
+    seconds, cpu = time.perf_counter() - start, max(cpu_seconds() - spent, 1 / TICKS)
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return {"figures": (seconds, cpu, planned), "answer": digest}
 
 
-def parse_queries(session: SparkSession, queries: dict[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the queries that Spark parses; print the rest."""
+def serve(options: argparse.Namespace, side: str) -> None:
+    """Run the queries that are lines of the input, and print a line of JSON for each."""
+    connector = os.environ.get(CONNECTOR, "") if side in JAVA else ""
+    session = session_with(connector, str(options.warehouse), {}, options.cores)
+    session.sparkContext.setLogLevel("ERROR")
+    run = runner(session, open_catalog(str(options.warehouse)), options.data, side)
     parser = session._jsparkSession.sessionState().sqlParser()
-    for number, text in queries.items():
+    for line in sys.stdin:
+        text = json.loads(line)
         try:
             parser.parsePlan(text)
         except ParseException:
-            print(f"query {number}: Spark does not parse it")
+            print("null", flush=True)
         else:
-            yield number, text
+            print(json.dumps(measure(run, text)), flush=True)
+    stop_session()
+
+
+class Side:
+    """A side in a process of its own."""
+
+    def __init__(self, options: argparse.Namespace, name: str) -> None:
+        of_side = ["--cores", str(options.cores), "--warehouse", str(options.warehouse)]
+        module = [sys.executable, "-m", "tools.bench.bench_tpcds", str(options.data), *of_side]
+        self._process = subprocess.Popen(
+            [*module, "--serve", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def ask(self, query: str) -> dict[str, Any] | None:
+        """Return what `measure` returns of a query; None if Spark does not parse it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(query), file=self._process.stdin, flush=True)
+        found: dict[str, Any] | None = json.loads(self._process.stdout.readline())
+        return found
 
 
 def mean(ratios: list[float]) -> float:
@@ -167,45 +180,53 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--sides", default="parquet,append,keyed,runs3")
     parser.add_argument("--warehouse", type=Path, help="kept; its tables are used again")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    sides = options.sides.split(",")
-    home = options.warehouse or Path(tempfile.mkdtemp(prefix="tpcds-"))
-    session = session_with(os.environ.get(CONNECTOR, ""), str(home), {}, options.cores)
-    session.sparkContext.setLogLevel("ERROR")
-    catalog = open_catalog(str(home))
-    for side in {JAVA.get(side, side) for side in sides} - {"parquet"}:
-        if not (home / f"{side}.db").exists():
-            load(catalog, options.data, side)
-    texts = json.loads((options.data / "queries.json").read_text(encoding="utf-8"))
-    chosen = {n: texts[str(n)].rstrip().rstrip(";") for n in options.queries if str(n) in texts}
-    run, console = runners(session, catalog, options.data, sides), Console(width=160)
-    best: dict[str, list[tuple[float, float, float]]] = {side: [] for side in sides}
-    table = RichTable("query", *(f"{side} s / CPU (plan)" for side in sides))
-    for number, text in parse_queries(session, chosen):
-        figures: dict[str, list[tuple[float, float, float]]] = {side: [] for side in sides}
-        for _ in range(options.repeat):
-            answers = {}
-            for side in sides:
-                *seconds, answers[side] = measure(run[side], text)
-                figures[side].append((seconds[0], seconds[1], seconds[2]))
-            differing = [side for side in sides if answers[side] != answers[sides[0]]]
-            if differing:
-                sys.exit(f"query {number}: {', '.join(differing)} differ from {sides[0]}")
-        for side in sides:
-            seconds, cpu, planned = map(min, zip(*figures[side], strict=True))
-            best[side].append((seconds, cpu, planned))
-        row = [f"{s:.2f} / {c:.2f} ({p:.2f})" for s, c, p in (best[side][-1] for side in sides)]
-        table.add_row(str(number), *row)
+    if options.serve is not None:
+        serve(options, options.serve)
+        return
+    names = options.sides.split(",")
+    options.warehouse = options.warehouse or Path(tempfile.mkdtemp(prefix="tpcds-"))
+    catalog = open_catalog(str(options.warehouse))
+    for name in {JAVA.get(name, name) for name in names} - {"parquet"}:
+        if not (options.warehouse / f"{name}.db").exists():
+            load(catalog, options.data, name)
+    compare(options, {name: Side(options, name) for name in names})
+
+
+def compare(options: argparse.Namespace, sides: dict[str, Side]) -> None:
+    """Run the queries by turns, and print their figures and the means of ratios."""
+    first, *_ = sides
+    best: dict[str, list[tuple[float, ...]]] = {name: [] for name in sides}
+    table = RichTable("query", *(f"{name} s / CPU (plan)" for name in sides))
+    for number, text in json.loads((options.data / "queries.json").read_text()).items():
+        if int(number) not in options.queries:
+            continue
+        found = [
+            {name: side.ask(text.rstrip().rstrip(";")) for name, side in sides.items()}
+            for _ in range(options.repeat)
+        ]
+        turns = [{k: v for k, v in turn.items() if v is not None} for turn in found]
+        if not turns[0]:
+            print(f"query {number}: Spark does not parse it")
+            continue
+        answers = {name: {turn[name]["answer"] for turn in turns} for name in sides}
+        differing = [name for name in sides if answers[name] != answers[first]]
+        if differing:
+            sys.exit(f"query {number}: {', '.join(differing)} differ from {first}")
+        for name in sides:
+            each = [turn[name]["figures"] for turn in turns]
+            best[name].append(tuple(map(min, zip(*each, strict=True))))
+        row = [f"{s:.2f} / {c:.2f} ({p:.2f})" for s, c, p in (best[name][-1] for name in sides)]
+        table.add_row(number, *row)
         print(number, *row, sep="  ", flush=True)
-    base = best[sides[0]]
     for place, label in enumerate(("seconds", "CPU")):
         ratios = [
-            mean([a[place] / b[place] for a, b in zip(best[side], base, strict=True)])
-            for side in sides
+            mean([a[place] / b[place] for a, b in zip(best[name], best[first], strict=True)])
+            for name in sides
         ]
         table.add_row(f"mean of ratios: {label}", *(f"{ratio:.2f}" for ratio in ratios))
-    console.print(table)
-    stop_session()
+    Console(width=160).print(table)
 
 
 if __name__ == "__main__":
