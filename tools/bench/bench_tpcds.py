@@ -154,7 +154,7 @@ class Side:
         )
 
     def ask(self, query: str) -> dict[str, Any] | None:
-        """Return what `measure` returns of a query; None if Spark does not parse it."""
+        """Return the answer of `measure` for a query; None if Spark does not parse it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(json.dumps(query), file=self._process.stdin, flush=True)
