@@ -29,6 +29,7 @@ from paimon_assets.engine.control.managers import commit_history, snapshot_manag
 from paimon_assets.engine.fileio import (
     atomic,
     local,
+    object_clients,
     object_store,
     object_uploads,
     opening,
@@ -157,8 +158,8 @@ def simulated(world: World) -> Iterator[None]:
             patch.setattr(local, name, getattr(disk, name))
         patch.setattr(pa, "OSFile", disk.open_file)
         bucket = Bucket(world.store, "/simulated")
-        patch.setattr(object_store, "client_of", lambda *_: bucket)
-        patch.setattr(object_store, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))
+        patch.setattr(object_clients, "client_of", lambda *_: bucket)
+        patch.setattr(object_clients, "listing_of", lambda *_: SimpleNamespace(pages=bucket.pages))
         patch.setattr(object_store, "_PROVEN", _Memory(set))
         patch.setattr(object_store, "_PROOFS", _Memory(dict))
         patch.setattr(object_store, "_KEPT_ENDS", _Memory(lambda: ranged.KeptEnds(1 << 20)))
