@@ -5,8 +5,9 @@ JVM. Rows that only pass through (a shuffle, a read for the driver) therefore tr
 Spark row holds a whole batch, whatever its types, and is moved without being looked into.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ It decides the order of rows with equal keys and sequences, and is not written.
 PACKED_BYTES = 64 * 1024
 """Wished upper limit of the bytes of a Spark row that is handed to Python.
 
-Spark's batches hold thousands of rows, and most sessions do not limit their bytes.
+A batch may hold thousands of rows without a limit of bytes (`arrow_batches`).
 """
 LARGE_BYTES = 8 * 1024 * 1024
 """The same of a row that Python gives, and of pieces that are joined."""
@@ -40,6 +41,7 @@ _SPARK_NAMES: dict[pa.DataType, str] = {
 }
 
 Positions = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 class Packed(Struct, frozen=True):
@@ -80,13 +82,15 @@ def pieces(batch: pa.RecordBatch, limit_bytes: int = PACKED_BYTES) -> Iterator[p
         yield batch.slice(start, step)
 
 
-def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list[pa.RecordBatch]]:
+def chunks(
+    batches: Iterable[T], limit_bytes: int, size: Callable[[T], int] = attrgetter("nbytes")
+) -> Iterator[list[T]]:
     """Collect batches up to about `limit_bytes`, in order."""
-    waiting: list[pa.RecordBatch] = []
+    waiting: list[T] = []
     waiting_bytes = 0
     for batch in batches:
         waiting.append(batch)
-        waiting_bytes += batch.nbytes
+        waiting_bytes += size(batch)
         if waiting_bytes >= limit_bytes:
             yield waiting
             waiting, waiting_bytes = [], 0
@@ -96,20 +100,8 @@ def chunks(batches: Iterable[pa.RecordBatch], limit_bytes: int) -> Iterator[list
 
 def join_pieces(packed: Iterable[Packed], limit_bytes: int = LARGE_BYTES) -> Iterator[Packed]:
     """Join pieces up to about `limit_bytes`, each with the position of its first."""
-    waiting: list[Packed] = []
-    waiting_bytes = 0
-    for piece in packed:
-        waiting.append(piece)
-        waiting_bytes += piece.batch.nbytes
-        if waiting_bytes >= limit_bytes:
-            yield _join(waiting)
-            waiting, waiting_bytes = [], 0
-    if waiting:
-        yield _join(waiting)
-
-
-def _join(packed: list[Packed]) -> Packed:
-    return Packed(packed[0].position, join_batches([piece.batch for piece in packed]))
+    for waiting in chunks(packed, limit_bytes, attrgetter("batch.nbytes")):
+        yield Packed(waiting[0].position, join_batches([piece.batch for piece in waiting]))
 
 
 def join_batches(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
