@@ -15,7 +15,7 @@ MAX_FUNCTION_LINES = 100
 MAX_LINES = {"resources": 400, "jobs": 600}
 """Lines of the folders that hold choices, not logic; the demo is a program of its own."""
 BUDGETS = {
-    "core": (82_428, 366),
+    "core": (82_439, 367),
     "paimon_assets/cdc": (9_831, 44),
     "paimon_assets/columns": (1_091, 7),
     "paimon_assets/components": (1_423, 8),

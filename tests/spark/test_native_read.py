@@ -30,9 +30,9 @@ from tests.testkit.spark_settings import session_with
 from tests.testkit.tables import new_table, write
 
 INSTANT = parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
+condition = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.condition")
 plain_files = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.plain_files")
 native_scans = pytest.importorskip("paimon_assets.spark.shortcuts.native_read.scans")
-to_condition = native_scans.to_condition
 sql = pytest.importorskip("paimon_assets.sql.spark.spark_sql")
 executor_module = pytest.importorskip("paimon_assets.spark.executor")
 error_inside = pytest.importorskip("paimon_assets.spark.failure").error_inside
@@ -674,12 +674,12 @@ SCHEMA = first_table_schema(
 @pytest.mark.parametrize("join", [And, Or])
 def test_engine_applies_wide_filters(join):
     wide = join(tuple(Comparison("c4", CompareOp.NE, str(number)) for number in range(5_000)))
-    assert to_condition(bind(wide, SCHEMA), SCHEMA) is None
+    assert condition.to_condition(bind(wide, SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.parametrize("text", ["lower(c4) = 'x'", "c4 = 'x' OR NOT CAST(c4 AS INT) = 1"])
 def test_engine_applies_functions(text):
-    assert to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
+    assert condition.to_condition(bind(parse_where(text), SCHEMA), SCHEMA) is None
 
 
 @pytest.mark.spark
@@ -696,7 +696,7 @@ def test_same_rows_pass_filter(spark):
         for value in values
         for op in (CompareOp.EQ, CompareOp.LT, CompareOp.GE)
     ]
-    conditions = [to_condition(bind(question, SCHEMA), SCHEMA) for question in questions]
+    conditions = [condition.to_condition(bind(question, SCHEMA), SCHEMA) for question in questions]
     assert all(condition is not None for condition in conditions)
     (counts,) = frame.select(
         *(fn.expr(f"count_if({condition})") for condition in conditions)

@@ -4,6 +4,7 @@ Its rows stay in the JVM, and Spark skips files that a query does not need. The 
 rest; the two are united. The session's `spark.paimon_assets.nativeRead` = false turns this off.
 
 Concept → modules:
-    the rows of a read, in a few scans; filters      scans
+    the rows of a read, in a few scans               scans
     files that both read alike                       plain_files
+    a filter as Spark's SQL                          condition
 """
